@@ -12,7 +12,7 @@ import pathlib
 from toml_strings import string
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "scenarios" / "equilibria"
+DIRECTORY = ROOT / "scenarios" / "equilibria"
 UNIT = 64 * 2**20
 LINES = 64  # lines of a generator's page; a unit has UNIT_PAGES times as many
 UNIT_PAGES = 64 * 256
@@ -103,7 +103,7 @@ def thrasher():
 
 def write(name, summary, duration, body):
     head = [f'name = "{name}"', *string("summary", summary), f"duration_s = {duration}", ""]
-    (FOLDER / f"{name}.toml").write_text("\n".join(head + body).rstrip() + "\n")
+    (DIRECTORY / f"{name}.toml").write_text("\n".join(head + body).rstrip() + "\n")
 
 
 def validations():
@@ -247,7 +247,7 @@ def stacked():
 
 
 def main():
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     validations()
     stacked()
 

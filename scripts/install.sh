@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts what was built where it belongs: install.sh DESTDIR PREFIX [BUILT], where BUILT is the folder
-# of the programs. A configuration that is there stays as it is.
+# Puts what was built where it belongs: install.sh DESTDIR PREFIX [BUILT], where BUILT is the
+# directory of the programs. A configuration that is there stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 destination=$1
@@ -15,8 +15,8 @@ install -D --mode=755 "$built/tierwised" "$root/sbin/tierwised"
 # The command looks for both of these from where it is itself: ../lib/tierwise and
 # ../share/tierwise.
 install -D --mode=644 --target-directory="$root/lib/tierwise" recorder/build/libtierwise_recorder.so
-for folder in scenarios traces profiles models; do
-    (cd "$folder" && find . -type f -exec install -D --mode=644 {} "$share/$folder/{}" \;)
+for directory in scenarios traces profiles models; do
+    (cd "$directory" && find . -type f -exec install -D --mode=644 {} "$share/$directory/{}" \;)
 done
 "$built/tierwise" man "$root/share/man/man1"
 install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \

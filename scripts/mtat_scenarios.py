@@ -73,10 +73,10 @@ def scenario(service):
 
 
 def main():
-    folder = ROOT / "scenarios" / "mtat"
-    folder.mkdir(exist_ok=True)
+    directory = ROOT / "scenarios" / "mtat"
+    directory.mkdir(exist_ok=True)
     for service in SERVICES:
-        (folder / f"{service}.toml").write_text(scenario(service))
+        (directory / f"{service}.toml").write_text(scenario(service))
 
 
 if __name__ == "__main__":

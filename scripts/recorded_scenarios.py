@@ -84,8 +84,8 @@ def text(name, merge, dilation, loops):
 
 def run_seconds(tierwise, name):
     """The duration of one run phase, with first-touch placement."""
-    folder = ROOT / "scenarios" / "recorded"
-    with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=folder) as file:
+    directory = ROOT / "scenarios" / "recorded"
+    with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=directory) as file:
         file.write(text(name, 10, 1, 1))
         file.flush()
         out = subprocess.run(
@@ -99,8 +99,8 @@ def run_seconds(tierwise, name):
 
 def main():
     tierwise = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/release/tierwise")
-    folder = ROOT / "scenarios" / "recorded"
-    folder.mkdir(parents=True, exist_ok=True)
+    directory = ROOT / "scenarios" / "recorded"
+    directory.mkdir(parents=True, exist_ok=True)
     for trace in sorted((ROOT / "traces").glob("*.twt")):
         name = trace.stem
         once = run_seconds(tierwise, name)
@@ -113,7 +113,7 @@ def main():
             # Some tens of seconds once stretched: a phase lasts longer than a policy takes to see
             # it.
             body = text(name, 8, times, 1)
-        (folder / f"{name}.toml").write_text(body)
+        (directory / f"{name}.toml").write_text(body)
         print(f"{name}: once {once:.1f} s, {times} times")
 
 

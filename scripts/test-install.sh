@@ -28,11 +28,11 @@ mount -t tmpfs -o size=1M none "$HIDDEN"
 installed=$WORK/root/usr/local
 
 must() { # must WORD COMMAND...: it succeeds, and its output has the word
-    local word=$1 said
+    local word=$1 printed
     shift
-    said=$("$@" 2>&1) || { printf 'test-install: %s failed:\n%s\n' "$*" "$said" >&2; exit 1; }
-    grep --quiet --fixed-strings -- "$word" <<< "$said" ||
-        { printf 'test-install: %s does not say "%s":\n%s\n' "$*" "$word" "$said" >&2; exit 1; }
+    printed=$("$@" 2>&1) || { printf 'test-install: %s failed:\n%s\n' "$*" "$printed" >&2; exit 1; }
+    grep --quiet --fixed-strings -- "$word" <<< "$printed" ||
+        { printf 'test-install: %s does not say "%s":\n%s\n' "$*" "$word" "$printed" >&2; exit 1; }
 }
 
 must "instructions" tierwise record -o mine.twt --window 20000 -- sh -c :

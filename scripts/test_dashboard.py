@@ -124,7 +124,7 @@ class Browser:
                 raise AssertionError(f"{why}: not so after {PATIENCE_S} s ({expression})")
             time.sleep(0.1)
 
-    def look(self, width, scheme):
+    def inspect(self, width, scheme):
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -235,7 +235,7 @@ def charts_move(browser):
 def it_fits_every_width(browser, pictures):
     for width in WIDTHS:
         for scheme in ("light", "dark"):
-            browser.look(width, scheme)
+            browser.inspect(width, scheme)
             needed = browser.evaluate("document.documentElement.scrollWidth")
             if needed > width:
                 raise AssertionError(f"the page is {needed} pixels wide in a window of {width}")
@@ -243,7 +243,7 @@ def it_fits_every_width(browser, pictures):
                 browser.picture(pictures / f"dashboard-{width}-{scheme}.png")
     ground = "getComputedStyle(document.body).backgroundColor"
     dark = browser.evaluate(ground)
-    browser.look(WIDTHS[-1], "light")
+    browser.inspect(WIDTHS[-1], "light")
     if browser.evaluate(ground) == dark:
         raise AssertionError("the page looks the same in the dark")
 
@@ -257,13 +257,13 @@ def it_says_when_it_is_cut_off(browser, daemon, program, pictures):
     browser.wait(f"!{offline}.hidden", "a banner says that the daemon is gone")
     holds(browser.evaluate(f"{offline}.innerText"), "No connection to tierwised", "the banner")
     if pictures:
-        browser.look(WIDTHS[0], "light")
+        browser.inspect(WIDTHS[0], "light")
         browser.picture(pictures / "dashboard-offline.png")
     with contextlib.closing(Daemon(program, daemon.listen)):
         browser.wait(f"{offline}.hidden", "the page finds the daemon again")
         everything_is_shown(browser)
     # The refused connections meanwhile are the console's only news.
-    others = [said for said in browser.complaints if "/api/v1/events" not in said]
+    others = [printed for printed in browser.complaints if "/api/v1/events" not in printed]
     same(others, [], "complaints in the console after the restart")
 
 

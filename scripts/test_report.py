@@ -39,8 +39,8 @@ windows = 20
 """
 
 
-def scenario(folder, name):
-    file = folder / f"{name}.toml"
+def scenario(directory, name):
+    file = directory / f"{name}.toml"
     tenants = (
         ["web"] if name == "b" else [f"a-tenant-with-a-rather-long-name-{i}" for i in range(4)]
     )
@@ -50,16 +50,16 @@ def scenario(folder, name):
     return str(file)
 
 
-def pages(program, folder):
+def pages(program, directory):
     """The HTML files, by what wrote them."""
-    files = [scenario(folder, name) for name in NAMES]
+    files = [scenario(directory, name) for name in NAMES]
     made = {
         "compare-several": ["compare", *files],
         "compare-one": ["compare", files[0]],
         "advise": ["advise", files[0], "--points", "3"],
     }
     for name, arguments in made.items():
-        page = folder / f"{name}.html"
+        page = directory / f"{name}.html"
         subprocess.run(
             [program, *arguments, "--html", str(page)],
             check=True,
@@ -72,7 +72,7 @@ def pages(program, folder):
 def it_fits(browser, name, pictures):
     for width in WIDTHS:
         for scheme in ("light", "dark"):
-            browser.look(width, scheme)
+            browser.inspect(width, scheme)
             needed = browser.evaluate("document.documentElement.scrollWidth")
             if needed > width:
                 raise AssertionError(
@@ -88,7 +88,7 @@ def the_winner_is_in_sight(browser):
         "document.querySelector('p b').innerText.match(/scenarios (\\S+) served best/)[1]"
     )
     for width in WIDTHS:
-        browser.look(width, "light")
+        browser.inspect(width, "light")
         column = browser.evaluate("""(() => {
             const head = document.querySelector('.matrix th:nth-child(2)');
             return {name: head.innerText, right: Math.ceil(head.getBoundingClientRect().right)};
@@ -97,7 +97,7 @@ def the_winner_is_in_sight(browser):
         if column["right"] > width:
             raise AssertionError(f"the winner ends at {column['right']} in a window of {width}")
     # On a laptop nothing of the matrix is out of sight.
-    browser.look(1280, "light")
+    browser.inspect(1280, "light")
     hidden = browser.evaluate(
         "(() => { const m = document.querySelector('.wide'); "
         "return m.scrollWidth - m.clientWidth; })()"
@@ -109,10 +109,10 @@ def main(program, pictures=None):
     pictures = pictures and pathlib.Path(pictures)
     if pictures:
         pictures.mkdir(parents=True, exist_ok=True)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="tierwise-report-"))
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="tierwise-report-"))
     try:
-        with contextlib.closing(Browser(str(folder / "profile"))) as browser:
-            for name, page in pages(program, folder):
+        with contextlib.closing(Browser(str(directory / "profile"))) as browser:
+            for name, page in pages(program, directory):
                 browser.call("Page.navigate", url=page.as_uri())
                 there = f"document.readyState === 'complete' && location.href === '{page.as_uri()}'"
                 browser.wait(there, f"{name} is there")
@@ -121,7 +121,7 @@ def main(program, pictures=None):
                     the_winner_is_in_sight(browser)
                 same(browser.complaints, [], f"complaints in the console about {name}")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     print("test-report: every page fits its window")
 
 

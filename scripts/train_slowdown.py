@@ -28,7 +28,7 @@ from skl2onnx.common.data_types import FloatTensorType
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import confusion_matrix
 
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "models" / "memstrata"
+DIRECTORY = pathlib.Path(__file__).resolve().parents[1] / "models" / "memstrata"
 # In the order in which the engine hands them over (tierwise-core/src/estimate/slowdown.rs).
 FEATURES = ["mpki", "l3_miss_ns", "l2_miss_ns", "dtlb_miss_ns", "l2_mpki"]
 # The paper's number of trees.
@@ -41,14 +41,14 @@ def halves(programs, seed):
     train, kinds = set(), {}
     for program in sorted(programs):
         kinds.setdefault(program.split("-")[0], []).append(program)
-    turn = 0
+    step = 0
     for kind in sorted(kinds):
         names = kinds[kind]
         chance.shuffle(names)
         for name in names:
-            if turn % 2 == 0:
+            if step % 2 == 0:
                 train.add(name)
-            turn += 1
+            step += 1
     return sorted(train), sorted(set(programs) - train)
 
 
@@ -73,12 +73,12 @@ def features(row, intercept, slope):
     ]
 
 
-def judged(said, is_so):
+def judged(printed, is_so):
     """Accuracy and confusion matrix: rows are the truth (no, yes), columns the prediction."""
     return {
-        "samples": len(said),
-        "accuracy": round(float((said == is_so).mean()), 4),
-        "confusion": confusion_matrix(is_so, said, labels=[0, 1]).tolist(),
+        "samples": len(printed),
+        "accuracy": round(float((printed == is_so).mean()), 4),
+        "confusion": confusion_matrix(is_so, printed, labels=[0, 1]).tolist(),
     }
 
 
@@ -88,8 +88,8 @@ def main():
         "--threshold", type=float, default=0.05, help="slowdown, as a share (default 0.05)"
     )
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--samples", type=pathlib.Path, default=FOLDER / "samples.csv")
-    parser.add_argument("--out", type=pathlib.Path, default=FOLDER)
+    parser.add_argument("--samples", type=pathlib.Path, default=DIRECTORY / "samples.csv")
+    parser.add_argument("--out", type=pathlib.Path, default=DIRECTORY)
     arguments = parser.parse_args()
     if not 0 < arguments.threshold < 1:
         parser.error(f"--threshold: found {arguments.threshold}; allowed: above 0 and below 1")
@@ -117,13 +117,13 @@ def main():
         options={id(forest): {"zipmap": False}},
         target_opset={"": 17, "ai.onnx.ml": 3},
     )
-    said = {
+    printed = {
         "features": ",".join(FEATURES),
         "intercept_ns": repr(float(intercept)),
         "slope_ns": repr(float(slope)),
         "threshold": repr(arguments.threshold),
     }
-    for key, value in said.items():
+    for key, value in printed.items():
         entry = model.metadata_props.add()
         entry.key, entry.value = key, value
 

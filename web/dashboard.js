@@ -4,7 +4,7 @@
 /** Seconds of promotions and demotions that a chart shows. */
 const HISTORY_S = 300;
 /** Decisions and notices shown; the API has more. */
-const MOST_LINES = 40;
+const MAX_LINES = 40;
 /** First and longest wait before the stream is opened again. */
 const RETRY_MS = [1000, 10000];
 /** Width and height of a chart's own coordinates; the page stretches them. */
@@ -350,7 +350,7 @@ class Page {
       (part, tier) => part.update(tier),
     );
     this.updateTenants(snapshot);
-    const newest = (lines) => lines.slice(-MOST_LINES).reverse();
+    const newest = (lines) => lines.slice(-MAX_LINES).reverse();
     const byPlace = (_, index) => index;
     const update = (part, line) => part.update(line, snapshot.uptime);
     this.decisions.update(newest(snapshot.decisions), byPlace, update);

@@ -31,7 +31,7 @@ class Scheme:
 
     action: str
     accesses: tuple[int, int]
-    least_age: int
+    min_age: int
     node: int
 
 
@@ -46,7 +46,7 @@ SCHEMES = (
 )
 
 
-def begin_damos(guest: Guest, group: Cgroup, pid: int) -> None:
+def start_damos(guest: Guest, group: Cgroup, pid: int) -> None:
     """Turns it on for a process; the kernel's own statistics are turned off. It ends with
     `end_damos`."""
     make_room()
@@ -82,25 +82,27 @@ def end_damos() -> None:
 
 def _watch_all_memory() -> None:
     block = int(read(MEMORY / "block_size_bytes"), 16)
-    blocks = [int(folder.name.removeprefix("memory")) for folder in MEMORY.glob("memory[0-9]*")]
+    blocks = [
+        int(directory.name.removeprefix("memory")) for directory in MEMORY.glob("memory[0-9]*")
+    ]
     regions = CONTEXT / "targets/0/regions"
     write(regions / "nr_regions", 1)
     write(regions / "0/start", min(blocks) * block)
     write(regions / "0/end", (max(blocks) + 1) * block)
 
 
-def _write_scheme(folder: Path, scheme: Scheme, group: str) -> None:
-    write(folder / "action", scheme.action)
-    write(folder / "target_nid", scheme.node)
-    pattern = folder / "access_pattern"
+def _write_scheme(directory: Path, scheme: Scheme, group: str) -> None:
+    write(directory / "action", scheme.action)
+    write(directory / "target_nid", scheme.node)
+    pattern = directory / "access_pattern"
     write(pattern / "sz/max", WIDEST_SIZE)
     write(pattern / "nr_accesses/min", scheme.accesses[0])
     write(pattern / "nr_accesses/max", scheme.accesses[1])
-    write(pattern / "age/min", scheme.least_age)
+    write(pattern / "age/min", scheme.min_age)
     write(pattern / "age/max", WIDEST_COUNT)
     if group:
-        write(folder / "filters/nr_filters", 1)
-        write(folder / "filters/0/type", "memcg")
-        write(folder / "filters/0/memcg_path", group)
+        write(directory / "filters/nr_filters", 1)
+        write(directory / "filters/0/type", "memcg")
+        write(directory / "filters/0/memcg_path", group)
         # A filter leaves out what it matches: here, everything that is not of the group.
-        write(folder / "filters/0/matching", "N")
+        write(directory / "filters/0/matching", "N")

@@ -56,15 +56,15 @@ def _clear_fast_node() -> None:
 
 def _processes() -> list[int]:
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and _has_memory(folder):
-            found.append(int(folder.name))
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit() and _has_memory(directory):
+            found.append(int(directory.name))
     return found
 
 
-def _has_memory(folder: Path) -> bool:
+def _has_memory(directory: Path) -> bool:
     try:
-        return bool((folder / "cmdline").read_bytes())
+        return bool((directory / "cmdline").read_bytes())
     except (FileNotFoundError, ProcessLookupError):
         return False
 

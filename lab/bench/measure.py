@@ -94,12 +94,12 @@ def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
     """CPU seconds of the kernel's threads that tiering keeps busy, which are known by their
     names."""
     found = {}
-    for folder in proc.iterdir():
-        if not folder.name.isdigit():
+    for directory in proc.iterdir():
+        if not directory.name.isdigit():
             continue
         try:
-            if (folder / "comm").read_text().startswith(THREADS):
-                found[int(folder.name)] = processor_seconds(int(folder.name), proc)
+            if (directory / "comm").read_text().startswith(THREADS):
+                found[int(directory.name)] = processor_seconds(int(directory.name), proc)
         except (FileNotFoundError, ProcessLookupError):
             # It ended between the listing and the reading: DAMON's does when what it watches ends.
             continue

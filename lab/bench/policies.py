@@ -10,7 +10,7 @@ from tierguest.daemon import Tierwised
 from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
 
-from .damos import begin_damos, end_damos
+from .damos import end_damos, start_damos
 
 # A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
 SCAN_PERIOD_MS = 100
@@ -22,14 +22,14 @@ BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
 # What is started may be a daemon, whose CPU time is counted.
-Begin = Callable[[Guest, Cgroup, int], Tierwised | None]
+Start = Callable[[Guest, Cgroup, int], Tierwised | None]
 
 
 @dataclass(frozen=True)
 class Policy:
     """Starts a policy."""
 
-    begin: Begin
+    start: Start
     ballast: bool = True
     """True if the fast node is limited."""
     end: Callable[[], None] = lambda: None
@@ -53,15 +53,15 @@ def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
     guest.numa_balancing(2)
 
 
-def _tierwised(recipe: str, steer: bool = False) -> Begin:
-    def begin(guest: Guest, group: Cgroup, _: int) -> Tierwised:
+def _tierwised(recipe: str, steer: bool = False) -> Start:
+    def start(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
         config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT, steer=steer)
         return guest.tierwised(
             config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}")
         )
 
-    return begin
+    return start
 
 
 POLICIES = {
@@ -71,7 +71,7 @@ POLICIES = {
     "kernel-tiering": Policy(_kernel_tiering),
     # The kernel's tiering switched on, with its default settings.
     "kernel-default": Policy(_kernel_default),
-    "damon-migrate": Policy(begin_damos, end=end_damos),
+    "damon-migrate": Policy(start_damos, end=end_damos),
     "multi-clock": Policy(_tierwised("multi-clock")),
     "memtis": Policy(_tierwised("memtis")),
     # As it is installed: it steers the kernel's tiering, because the tenant has no limit.

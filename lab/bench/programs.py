@@ -33,7 +33,7 @@ class Program:
     """Fills a store."""
     work: tuple[str, ...] = field(default=())
     """The client of a store whose run is measured."""
-    says_when_filled: bool = True
+    prints_when_filled: bool = True
     """True if it prints a line when it has filled its memory; if not, it writes the file of its
     option `report`."""
     times: int = 1
@@ -49,6 +49,20 @@ def _store(name: str, about: str, words: tuple[str, ...], left_mib: int, request
         left_mib=left_mib,
         load=kvload,
         work=(*kvload, *HOTSPOT, f"requests={requests}"),
+    )
+
+
+def _graph(
+    name: str, about: str, scale: int, degree: int, work: tuple[str, ...], left_mib: int
+) -> Program:
+    """A kernel on a graph of 2^scale vertices, each with `degree` (a power of two) edges; `work` is
+    how often it runs, and the kernel's name if it is not PageRank."""
+    edges = scale + degree.bit_length() - 1
+    return Program(
+        name,
+        f"{about}, 2^{scale} vertices, 2^{edges} edges",
+        ("graph", str(scale), str(degree), *work),
+        left_mib=left_mib,
     )
 
 
@@ -70,16 +84,11 @@ STANDARD = (
             "phases=2",
         ),
         left_mib=54,
-        says_when_filled=False,
+        prints_when_filled=False,
     ),
-    Program(
-        # 2^20 ranks of 8 bytes are twice the last-level cache; they are allocated last and start on
-        # the slow node.
-        "graph",
-        "PageRank, 2^20 vertices, 2^23 edges",
-        ("graph", "20", "8", "28"),
-        left_mib=31,
-    ),
+    # 2^20 ranks of 8 bytes are twice the last-level cache; they are allocated last and start on
+    # the slow node.
+    _graph("graph", "PageRank", 20, 8, ("28",), left_mib=31),
     _store(
         "redis",
         "Redis",
@@ -87,38 +96,20 @@ STANDARD = (
         left_mib=45,
         requests=800000,
     ),
-    Program(
-        "bfs",
-        "breadth-first search from 45 sources, 2^20 vertices, 2^23 edges",
-        ("graph", "20", "8", "45", "bfs"),
-        left_mib=27,
-    ),
-    Program(
+    _graph("bfs", "breadth-first search from 45 sources", 20, 8, ("45", "bfs"), left_mib=27),
+    _graph(
         "sssp",
-        "shortest paths by delta-stepping from three sources, 2^20 vertices, 2^23 edges",
-        ("graph", "20", "8", "3", "sssp"),
+        "shortest paths by delta-stepping from three sources",
+        20,
+        8,
+        ("3", "sssp"),
         left_mib=32,
     ),
-    Program(
-        # Half of the edges, as each is in the lists of both its ends.
-        "cc",
-        "connected components by Afforest, 48 times, 2^20 vertices, 2^22 edges",
-        ("graph", "20", "4", "48", "cc"),
-        left_mib=26,
-    ),
-    Program(
-        "bc",
-        "betweenness centrality from nine sources, 2^20 vertices, 2^23 edges",
-        ("graph", "20", "8", "9", "bc"),
-        left_mib=36,
-    ),
-    Program(
-        # Few edges a vertex: with eight of 2^20 vertices counting takes five times as long.
-        "tc",
-        "triangle counting, 2^21 vertices, 2^22 edges",
-        ("graph", "21", "2", "1", "tc"),
-        left_mib=23,
-    ),
+    # Half of the edges, as each is in the lists of both its ends.
+    _graph("cc", "connected components by Afforest, 48 times", 20, 4, ("48", "cc"), left_mib=26),
+    _graph("bc", "betweenness centrality from nine sources", 20, 8, ("9", "bc"), left_mib=36),
+    # Few edges a vertex: with eight of 2^20 vertices counting takes five times as long.
+    _graph("tc", "triangle counting", 21, 2, ("1", "tc"), left_mib=23),
     Program(
         "xsbench",
         "macroscopic cross sections of 68 nuclides with 4,000 energies each",
@@ -158,7 +149,7 @@ STANDARD = (
             "phases=5",
         ),
         left_mib=54,
-        says_when_filled=False,
+        prints_when_filled=False,
     ),
     Program(
         "uniform",
@@ -173,7 +164,7 @@ STANDARD = (
             "phases=1",
         ),
         left_mib=42,
-        says_when_filled=False,
+        prints_when_filled=False,
     ),
 )
 

@@ -64,7 +64,7 @@ class Filled:
 def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
     """Runs it on a host in that state and returns what was measured; AssertionError if the program
     failed or the daemon ended."""
-    with contextlib.chdir(guest.folder):
+    with contextlib.chdir(guest.directory):
         return _one(guest, program, policy, host)
 
 
@@ -79,13 +79,15 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
     before = counts(truth, [])
     course = Course(group, truth)
     worker = _go(guest, program, filled)
-    daemon = policy.begin(guest, group, filled.pid)
+    daemon = policy.start(guest, group, filled.pid)
     try:
         with course:
             status = worker.wait(WORK_S)
             after = counts(truth, [daemon.pid] if daemon else [])
-        assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.said()}"
-        assert not daemon or daemon.running(), f"tierwised ended: {daemon.said() if daemon else ''}"
+        assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.printed()}"
+        assert not daemon or daemon.running(), (
+            f"tierwised ended: {daemon.printed() if daemon else ''}"
+        )
     finally:
         policy.end()
     return {
@@ -102,17 +104,17 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
 
 def _fill(guest: Guest, program: Program, group: Cgroup) -> Filled:
     """Starts a program and waits until its memory is filled; one that would go on is stopped."""
-    report = guest.folder / "filled"
-    words = program.words if program.says_when_filled else (*program.words, f"report={report}")
+    report = guest.directory / "filled"
+    words = program.words if program.prints_when_filled else (*program.words, f"report={report}")
     process = guest.start(*words, cgroup=group)
 
     def filled() -> bool:
-        assert process.running(), f"{process.words} ended: {process.said()}"
+        assert process.running(), f"{process.words} ended: {process.printed()}"
         if program.load:
-            return (guest.folder / SOCKET).exists()
-        return "\n" in process.said() if program.says_when_filled else report.exists()
+            return (guest.directory / SOCKET).exists()
+        return "\n" in process.printed() if program.prints_when_filled else report.exists()
 
-    wait_until(filled, FILL_S, process.said, every_s=FILL_POLL_S)
+    wait_until(filled, FILL_S, process.printed, every_s=FILL_POLL_S)
     if program.load:
         guest.run(*program.load, within_s=FILL_S)
     else:

@@ -70,18 +70,20 @@ def _program_words(paths: Paths, words: Sequence[str]) -> list[str]:
 class Recording:
     """A program under the recorder, in a directory of its own; setting `stop` ends it."""
 
-    def __init__(self, paths: Paths, program: Program, folder: Path, stop: threading.Event) -> None:
-        self.paths, self.program, self.folder, self.stop = paths, program, folder, stop
-        self.trace = folder / "all.twt"
-        self._marks = folder / "marks"
-        self._report = folder / "filled"
+    def __init__(
+        self, paths: Paths, program: Program, directory: Path, stop: threading.Event
+    ) -> None:
+        self.paths, self.program, self.directory, self.stop = paths, program, directory, stop
+        self.trace = directory / "all.twt"
+        self._marks = directory / "marks"
+        self._report = directory / "filled"
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> Path:
         """Records it whole; returns the trace of what follows the filling."""
         words = (
             self.program.words
-            if self.program.says_when_filled
+            if self.program.prints_when_filled
             else (*self.program.words, f"report={self._report}")
         )
         command = [
@@ -99,13 +101,13 @@ class Recording:
             "--",
             *_program_words(self.paths, words),
         ]
-        with open(self.folder / "said", "wb") as said:
+        with open(self.directory / "said", "wb") as printed:
             self._process = subprocess.Popen(
                 command,
-                cwd=self.folder,
+                cwd=self.directory,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=printed,
+                stderr=printed,
                 start_new_session=True,
             )
             try:
@@ -115,7 +117,7 @@ class Recording:
                     # The recorder, QEMU and the program, which are a group of their own.
                     os.killpg(self._process.pid, signal.SIGKILL)
                     self._process.wait()
-        part = self.folder / "run.twt"
+        part = self.directory / "run.twt"
         run(
             "record",
             [_tierwise(), "trace", "cut", str(self.trace), str(part), "--phase", "run", "--force"],
@@ -137,20 +139,20 @@ class Recording:
         self._wait(process, lambda: process.poll() is not None, RECORDING_S * self.program.times)
         if process.returncode != 0 and not self.program.work:
             raise LabError(
-                f"record {self.program.name}: status {process.returncode}: {self._said()}"
+                f"record {self.program.name}: status {process.returncode}: {self._printed()}"
             )
 
     def _filled(self) -> bool:
         if self.program.load:
-            return (self.folder / SOCKET).exists()
+            return (self.directory / SOCKET).exists()
         return (
-            '"build_seconds"' in self._said()
-            if self.program.says_when_filled
+            '"build_seconds"' in self._printed()
+            if self.program.prints_when_filled
             else self._report.exists()
         )
 
     def _client(self, words: Sequence[str]) -> None:
-        run(f"record {self.program.name}", _program_words(self.paths, words), cwd=self.folder)
+        run(f"record {self.program.name}", _program_words(self.paths, words), cwd=self.directory)
 
     def _wait(
         self, process: subprocess.Popen[bytes], condition: Callable[[], bool], within_s: float
@@ -167,12 +169,12 @@ class Recording:
                 )
                 raise LabError(
                     f"record {self.program.name}: after {within_s:.0f} s at most it {state}: "
-                    f"{self._said()}"
+                    f"{self._printed()}"
                 )
             time.sleep(POLL_S)
 
-    def _said(self) -> str:
-        return (self.folder / "said").read_text(errors="replace")
+    def _printed(self) -> str:
+        return (self.directory / "said").read_text(errors="replace")
 
 
 def _tierwise() -> str:
@@ -273,9 +275,10 @@ def _compare(scenario_file: Path, policies: Sequence[Simulated]) -> dict[str, Re
             recipe = scenario_file.with_name(f"{policy.recipe}.toml")
             recipe.write_text(policy.text)
             words += ["--recipe", str(recipe)]
-    said = json.loads(_quiet(words))
+    printed = json.loads(_quiet(words))
     found = {
-        row["policy"]: Result(row["slowdown"], row["fast_access_ratio"]) for row in said["results"]
+        row["policy"]: Result(row["slowdown"], row["fast_access_ratio"])
+        for row in printed["results"]
     }
     return {policy.name: found[policy.recipe] for policy in policies}
 

@@ -33,8 +33,8 @@ def steady_share(points: Sequence[Point]) -> float:
     """The share of fast misses in the last part of the run; 0 without misses."""
     if len(points) < 2:
         return 0.0
-    begin = _at(points[-1]) * (1 - STEADY_PART)
-    first = next(point for point in points if _at(point) >= begin)
+    start = _at(points[-1]) * (1 - STEADY_PART)
+    first = next(point for point in points if _at(point) >= start)
     if first is points[-1]:
         first = points[-2]
     misses = [b - a for a, b in zip(_misses(first), _misses(points[-1]), strict=True)]

@@ -43,7 +43,7 @@ class Run:
     daemon_cpu_s: float
     resident_mib: float
     fast_mib_at_start: float
-    said: Mapping[str, float]
+    printed: Mapping[str, float]
     host: str = "equal"
     """The state of the fast node before the run (bench/hosts.py)."""
     user_misses: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ def rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
-    p99 = run.said.get("p99_us")
+    p99 = run.printed.get("p99_us")
     return (
         run.policy + mark,
         f"{run.seconds:.2f}",

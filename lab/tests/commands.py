@@ -30,10 +30,10 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
         mib=ALL_MIB, hot_mib=HOT_MIB, hot_at_mib=ALL_MIB - HOT_MIB, pattern="fixed", forget=1
     )
     before = (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places())
-    trace, scenario = guest.folder / "live.twt", guest.folder / "recorded.toml"
+    trace, scenario = guest.directory / "live.twt", guest.directory / "recorded.toml"
     guest.run(
         "tierwise", "record-live", "-o", str(trace), "--pid", str(stairs.pid),
-        "--duration", "20s", "--release-damon", "--state", str(guest.folder / "state"),
+        "--duration", "20s", "--release-damon", "--state", str(guest.directory / "state"),
         within_s=200,
     )  # fmt: skip
     assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, (
@@ -63,12 +63,12 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
 def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
     """Two tiers, DAMON, root: doctor reports that tierwised could manage this, and names tiers,
     kernel and tenants."""
-    config = guest.folder / "tierwised.toml"
+    config = guest.directory / "tierwised.toml"
     config.write_text(
         configuration(guest, "tierwise", [("shop", "cgroup = 'shop'\nfloor = '64MiB'")])
     )
-    said = guest.run("tierwise", "doctor", "--config", str(config))
-    assert "tierwised could manage this machine's memory" in said, said
+    printed = guest.run("tierwise", "doctor", "--config", str(config))
+    assert "tierwised could manage this machine's memory" in printed, printed
     report = json.loads(guest.run("tierwise", "doctor", "--config", str(config), "--json"))
     found = {check["name"]: check for check in report["checks"]}
     assert report["can"] == "manage", report

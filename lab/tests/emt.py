@@ -6,7 +6,7 @@
 import json
 from pathlib import Path
 
-from tierguest import Guest, Lack, test
+from tierguest import Absence, Guest, test
 from tierguest.files import write
 from tierguest.settings import PER_CPU_LISTS
 
@@ -98,7 +98,7 @@ def _run(
     negative, it must demote as much.
     """
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
-    file = guest.folder / "program.py"
+    file = guest.directory / "program.py"
     file.write_text(PROGRAM)
     # A hundredth: with an eighth on per-CPU lists, which cause no memory pressure, it would be
     # unknown how much is left.
@@ -197,7 +197,7 @@ def _rwp_is_refused(guest: Guest) -> None:
 @test(
     boot="hmat",
     timeout_s=180,
-    lacks={"6.12": Lack("userfaultfd has no RWP before 7.3", _rwp_is_refused)},
+    absences={"6.12": Absence("userfaultfd has no RWP before 7.3", _rwp_is_refused)},
 )
 def emt_sees_reads(guest: Guest) -> None:
     """uffd-rwp distinguishes a part of buffers that is only read from the rest; uffd-wp does

@@ -30,12 +30,12 @@ def _goes_on(guest: Guest, daemon: Tierwised) -> None:
 
     def placed() -> bool:
         assert daemon.running(), (
-            f"tierwised ended with {daemon.process.returncode}: {daemon.said()[-2000:]}"
+            f"tierwised ended with {daemon.process.returncode}: {daemon.printed()[-2000:]}"
         )
         return stairs.region().share(0) > 0.9
 
     guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
     )
 
 
@@ -56,7 +56,7 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
         guest.wait_until(
             lambda s=stairs: s.region().share(0) > 0.02,  # type: ignore[misc]
             WITHIN_S,
-            daemon.said,
+            daemon.printed,
         )
         ended += stairs.region().share(0) < 0.98
         os.kill(stairs.pid, signal.SIGKILL)
@@ -64,7 +64,7 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
     guest.figure("ended_on_the_way", ended)
     assert ended > 0, "every program was placed before it was ended: nothing was shown"
     _goes_on(guest, daemon)
-    assert "ERROR" not in daemon.said(), daemon.said()
+    assert "ERROR" not in daemon.printed(), daemon.printed()
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -80,11 +80,11 @@ def a_group_is_removed_and_made_again(guest: Guest) -> None:
             part.wait_until(
                 lambda s=stairs: s.region().share(0) > 0.9,  # type: ignore[misc]
                 WITHIN_S,
-                daemon.said,
+                daemon.printed,
             )
         time.sleep(A_WHILE_S)
     _goes_on(guest, daemon)
-    assert "ERROR" not in daemon.said(), daemon.said()
+    assert "ERROR" not in daemon.printed(), daemon.printed()
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -101,13 +101,13 @@ def a_full_node_takes_what_fits(guest: Guest) -> None:
             configuration(guest, "tierwise", _after(("short", "cgroup = 'short'")))
         )
         time.sleep(2 * A_WHILE_S)
-        assert daemon.running(), daemon.said()
+        assert daemon.running(), daemon.printed()
         guest.figure("placed_while_full", stairs.region().share(0))
         assert stairs.region().share(0) < 0.5, f"there was no room for so much: {stairs.describe()}"
     guest.wait_until(
         lambda: stairs.region().share(0) > 0.9,
         WITHIN_S,
-        lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}",
+        lambda: f"{stairs.describe()}; {daemon.printed()[-2000:]}",
     )
 
 
@@ -121,7 +121,7 @@ def locked_pages_move_like_others(guest: Guest) -> None:
     guest.wait_until(
         lambda: stairs.region().share(0) > 0.95,
         WITHIN_S,
-        lambda: f"{stairs.describe()}; {daemon.said()[-2000:]}",
+        lambda: f"{stairs.describe()}; {daemon.printed()[-2000:]}",
     )
 
 
@@ -154,12 +154,14 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     config = _with_balancing(
         configuration(guest, "multi-clock", _after(("shop", "cgroup = 'shop'")))
     )
-    state = str(guest.folder / "state")
+    state = str(guest.directory / "state")
 
     def killed() -> None:
         daemon = guest.tierwised(config)
         guest.wait_until(
-            lambda: read(NUMA_BALANCING) == "0" and taken_places() > before, WITHIN_S, daemon.said
+            lambda: read(NUMA_BALANCING) == "0" and taken_places() > before,
+            WITHIN_S,
+            daemon.printed,
         )
         # A kdamond is recorded right after it was turned on; one that was not recorded could belong
         # to another program, and is left alone.
@@ -171,17 +173,17 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     killed()
     instances = Path("/sys/kernel/tracing/instances")
     assert any(instances.iterdir()), "the daemon reads no tracepoint"
-    said = guest.run("tierwise", "restore", "--state", state)
-    assert not any(instances.iterdir()), f"the trace instance is left: {said}"
-    assert read(NUMA_BALANCING) == "2", f"not restored: {said}"
-    assert taken_places() == before, f"the kdamond was not released: {said}"
+    printed = guest.run("tierwise", "restore", "--state", state)
+    assert not any(instances.iterdir()), f"the trace instance is left: {printed}"
+    assert read(NUMA_BALANCING) == "2", f"not restored: {printed}"
+    assert taken_places() == before, f"the kdamond was not released: {printed}"
     killed()
     daemon = guest.tierwised(config)
-    guest.wait_until(lambda: "of an earlier run" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "of an earlier run" in daemon.printed(), WITHIN_S, daemon.printed)
     _goes_on(guest, daemon)
-    assert daemon.stop() == 0, daemon.said()
-    assert read(NUMA_BALANCING) == "2", f"not restored at the end: {daemon.said()}"
-    assert taken_places() == before, f"the kdamond was not released at the end: {daemon.said()}"
+    assert daemon.stop() == 0, daemon.printed()
+    assert read(NUMA_BALANCING) == "2", f"not restored at the end: {daemon.printed()}"
+    assert taken_places() == before, f"the kdamond was not released at the end: {daemon.printed()}"
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
@@ -193,14 +195,14 @@ def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
         damon = part.damon(other.pid)
         daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
         guest.wait_until(
-            lambda: "only observes: no access monitoring source" in daemon.said(),
+            lambda: "only observes: no access monitoring source" in daemon.printed(),
             WITHIN_S,
-            daemon.said,
+            daemon.printed,
         )
         time.sleep(A_WHILE_S)
-        assert daemon.running(), daemon.said()
+        assert daemon.running(), daemon.printed()
         assert damon.running(), (
-            f"the other user's DAMON was stopped; tierwised said: {daemon.said()}"
+            f"the other user's DAMON was stopped; tierwised said: {daemon.printed()}"
         )
     _goes_on(guest, daemon)
     assert other.running()
@@ -212,13 +214,15 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
     correct file prints what differs."""
     good = configuration(guest, "multi-clock", _after())
     daemon = guest.tierwised(good)
-    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
     daemon.reload(good.replace("interval_ms", "intervall_ms"))
-    guest.wait_until(lambda: "not reloaded" in daemon.said(), 20, daemon.said)
-    assert "interval_ms" in daemon.said() and "intervall_ms" in daemon.said(), daemon.said()
+    guest.wait_until(lambda: "not reloaded" in daemon.printed(), 20, daemon.printed)
+    assert "interval_ms" in daemon.printed() and "intervall_ms" in daemon.printed(), (
+        daemon.printed()
+    )
     daemon.reload(good.replace('policy = "multi-clock"', 'policy = "tierwise"'))
     guest.wait_until(
-        lambda: "tierwise" in daemon.said().rpartition("not reloaded")[2], 20, daemon.said
+        lambda: "tierwise" in daemon.printed().rpartition("not reloaded")[2], 20, daemon.printed
     )
     _goes_on(guest, daemon)
 
@@ -227,7 +231,7 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
 def the_clock_jumps(guest: Guest) -> None:
     """The wall clock is set a day ahead and back: intervals go by the time since the start."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
     for seconds in (86_400, -86_400):
         time.clock_settime(time.CLOCK_REALTIME, time.time() + seconds)
         time.sleep(2)
@@ -273,7 +277,7 @@ def tenants_come_and_go(guest: Guest) -> None:
         sizes = []
         for round_ in range(CHURN_ROUNDS):
             _churn(guest, round_)
-            assert daemon.running(), daemon.said()[-2000:]
+            assert daemon.running(), daemon.printed()[-2000:]
             sizes.append(resident_bytes(daemon.pid) / MIB)
         guest.figure("rss_mib_by_round", " ".join(f"{size:.1f}" for size in sizes))
         # Both halves were there once by the second round: growth after that never ends.
@@ -294,8 +298,8 @@ def commands_while_it_runs(guest: Guest) -> None:
     """Tenants added, set and removed, pause and resume, another policy, latency reported: all over
     the socket."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
-    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
-    socket = str(guest.folder / "control.sock")
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
+    socket = str(guest.directory / "control.sock")
 
     def command(*words: str) -> str:
         return guest.run("tierwise", "daemon", *words, "--socket", socket)
@@ -307,8 +311,8 @@ def commands_while_it_runs(guest: Guest) -> None:
         return view
 
     guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=4, pattern="fixed")
-    said = command("tenant", "add", "shop", "--cgroup", "shop", "--floor", "8MiB")
-    assert "shop" in said, said
+    printed = command("tenant", "add", "shop", "--cgroup", "shop", "--floor", "8MiB")
+    assert "shop" in printed, printed
     command("tenant", "set", "shop", "--cap", "64MiB")
     command("report", "--tenant", "shop", "--p99", "12ms")
     command("policy", "tierwise")

@@ -61,16 +61,16 @@ def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
         fast, slow = (held / MIB for held in group.on_nodes())
         return (
             f"{fast:.0f} MiB fast, {slow:.1f} slow, {free_mib(0):.0f} free; "
-            f"tierwised said: {daemon.said()[-1500:]}"
+            f"tierwised said: {daemon.printed()[-1500:]}"
         )
 
     def grown() -> bool:
         nonlocal most
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
-        assert grower.running(), f"the program ended: {grower.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
+        assert grower.running(), f"the program ended: {grower.printed()}"
         most = max(most, slow_mib())
         assert most <= ELSEWHERE_MIB, f"demoted with memory free: {saying()}"
-        return "grown" in grower.said()
+        return "grown" in grower.printed()
 
     guest.figure("seconds", guest.wait_until(grown, LIMIT_S, saying, every_s=0.25))
     # It could not be demoted by a share that was still to come.

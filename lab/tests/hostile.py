@@ -28,11 +28,11 @@ def _serves_the_healthy(guest: Guest, daemon: Tierwised) -> None:
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
 
     def placed() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()[-2000:]}"
         return stairs.region().share(0) > 0.9
 
     took = guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
     )
     guest.figure("healthy_fast_s", took)
 
@@ -47,19 +47,19 @@ def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 6
     # As udev leaves it on a host.
     Path("/dev/fuse").chmod(0o666)
     locked = guest.start("lockmm", "32", *when, cgroup=guest.cgroup(tenant))
-    guest.wait_until(lambda: locked.said() != "", 60, locked.said)
+    guest.wait_until(lambda: locked.printed() != "", 60, locked.printed)
     # In so small a guest the kernel writes the page back at once, before it is locked.
     for limit in Path("/sys/class/bdi").glob("*/strict_limit"):
         write(limit, 0)
         write(limit.with_name("max_ratio"), 100)
 
     def is_locked() -> bool:
-        words = locked.said().split()
-        assert locked.running() and words[1:] in ([], ["locks"]), f"lockmm: {locked.said()}"
+        words = locked.printed().split()
+        assert locked.running() and words[1:] in ([], ["locks"]), f"lockmm: {locked.printed()}"
         # The state of a process that waits for its file system.
         return words[1:] == ["locks"] and _state(int(words[0])) == "D"
 
-    guest.wait_until(is_locked, within_s, locked.said)
+    guest.wait_until(is_locked, within_s, locked.printed)
     return locked
 
 
@@ -72,7 +72,7 @@ def locked_address_space_stops_nobody_else(guest: Guest) -> None:
     _serves_the_healthy(guest, daemon)
     # Its kdamond can be turned off only then.
     locked.stop()
-    assert daemon.stop() == 0, daemon.said()
+    assert daemon.stop() == 0, daemon.printed()
 
 
 # One lock in three meets a move, or one in two; otherwise the daemon waits with a question. Each
@@ -116,7 +116,7 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
             break
         locked.stop()
     else:
-        raise AssertionError(f"no lock met a move: {daemon.said()[-2000:]}")
+        raise AssertionError(f"no lock met a move: {daemon.printed()[-2000:]}")
     guest.figure("attempts", attempt)
     try:
         _serves_the_healthy(guest, daemon)
@@ -124,7 +124,7 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
     finally:
         # Nothing that waits for the lock can be ended before.
         locked.stop()
-    assert daemon.stop() == 0, daemon.said()
+    assert daemon.stop() == 0, daemon.printed()
 
 
 def _kdamond_of(pid: int) -> Path:
@@ -163,7 +163,7 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
     stairs = guest.stairs(guest.cgroup("healthy"), **options)
     locked = _lock(guest)
     try:
-        kdamond = _kdamond_of(int(locked.said().split()[0]))
+        kdamond = _kdamond_of(int(locked.printed().split()[0]))
         command = threading.Thread(target=_command, args=(kdamond,), daemon=True)
         command.start()
         time.sleep(A_WHILE_S)
@@ -171,20 +171,20 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
         before = stairs.truth().phase
 
         def follows() -> bool:
-            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            assert daemon.running(), f"tierwised ended: {daemon.printed()[-2000:]}"
             return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
 
         def found() -> str:
-            return f"{stairs.describe()}; tierwised said: {daemon.said()[-2000:]}"
+            return f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
 
         guest.figure("followed_s", guest.wait_until(follows, WITHIN_S, found))
         assert command.is_alive() or _commands_wait(daemon), "no command waits"
         instances = Path("/sys/kernel/tracing/instances")
-        assert any(instances.iterdir()), f"no trace instance: {daemon.said()[-2000:]}"
+        assert any(instances.iterdir()), f"no trace instance: {daemon.printed()[-2000:]}"
     finally:
         # Nothing else that waits for the lock can be ended before.
         locked.stop()
-    assert daemon.stop() == 0, daemon.said()
+    assert daemon.stop() == 0, daemon.printed()
     assert not any(instances.iterdir()), "the daemon left its trace instance"
 
 
@@ -193,7 +193,7 @@ SHARED_MIB = 16
 
 def _failed_moves(guest: Guest) -> int:
     """Promotions of the daemon's that failed because pages were in use otherwise."""
-    socket = str(guest.folder / "control.sock")
+    socket = str(guest.directory / "control.sock")
     view = json.loads(guest.run("tierwise", "status", "--json", "--socket", socket))
     return sum(row["count"] for row in view["counters"]["promote_fail"] if row["reason"] == "busy")
 
@@ -219,26 +219,26 @@ def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
 
     def describe() -> str:
         found = "; ".join(stairs.describe() for stairs in (*shared, own))
-        return f"{found}; tierwised said: {daemon.said()[-1500:]}"
+        return f"{found}; tierwised said: {daemon.printed()[-1500:]}"
 
     with guest.part() as part:
         daemon = part.tierwised(configuration(part, "multi-clock", tenants))
 
         def tried() -> bool:
-            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            assert daemon.running(), f"tierwised ended: {daemon.printed()[-2000:]}"
             for stairs in shared:
                 assert stairs.region().share(1) == 1.0, f"it was moved: {describe()}"
             # A block is 256 KiB, and nearly each of what they share was to move.
             return own.region().share(0) > 0.9 and _failed_moves(part) > SHARED_MIB * 3
 
         guest.figure("own_fast_s", guest.wait_until(tried, WITHIN_S, describe, every_s=1))
-        assert daemon.stop() == 0, daemon.said()
+        assert daemon.stop() == 0, daemon.printed()
     with guest.part() as part:
         more = "[move]\nshared = true\n"
         daemon = part.tierwised(configuration(part, "multi-clock", tenants, more=more))
 
         def moved() -> bool:
-            assert daemon.running(), f"tierwised ended: {daemon.said()[-2000:]}"
+            assert daemon.running(), f"tierwised ended: {daemon.printed()[-2000:]}"
             return all(stairs.region().share(0) > 0.9 for stairs in shared)
 
         guest.figure("shared_fast_s", guest.wait_until(moved, WITHIN_S, describe, every_s=1))

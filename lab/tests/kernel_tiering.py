@@ -2,7 +2,7 @@
 
 import time
 
-from tierguest import Guest, Lack, test
+from tierguest import Absence, Guest, test
 from tierguest.damon import Damon
 from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
@@ -20,8 +20,8 @@ def _promoting(guest: Guest, stairs: Stairs) -> Damon:
     return guest.damon(
         stairs.pid,
         action="migrate_hot",
-        least_accesses=IN_USE,
-        least_age=SETTLED_AGE,
+        min_accesses=IN_USE,
+        min_age=SETTLED_AGE,
         target_node=0,
     )
 
@@ -53,7 +53,7 @@ def _damon_promotes_nothing(guest: Guest) -> None:
     assert stairs.hot().share(1) == 1.0, stairs.describe()
 
 
-@test(boot="hmat", lacks={"6.12": Lack("vaddr has no migrate_hot", _damon_promotes_nothing)})
+@test(boot="hmat", absences={"6.12": Absence("vaddr has no migrate_hot", _damon_promotes_nothing)})
 def damon_promotes_by_process(guest: Guest) -> None:
     """DAMOS migrate_hot on a process's own addresses brings the hot part to the fast node."""
     stairs = _slow_stairs(guest)

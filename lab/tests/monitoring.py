@@ -36,17 +36,19 @@ def _finds(
     )
 
     def found() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return stairs.hot().share(0) >= min_found
 
     guest.figure(
         "seconds",
-        guest.wait_until(found, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}"),
+        guest.wait_until(
+            found, LIMIT_S, lambda: f"{stairs.describe()}; {daemon.printed()[-1500:]}"
+        ),
     )
     mistaken = stairs.cold().share(0)
     guest.figure("hot_found", stairs.hot().share(0))
     guest.figure("cold_taken_for_hot", mistaken)
-    assert mistaken <= max_mistaken, f"{stairs.describe()}; {daemon.said()[-1500:]}"
+    assert mistaken <= max_mistaken, f"{stairs.describe()}; {daemon.printed()[-1500:]}"
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
@@ -81,8 +83,8 @@ def unavailable_sources_are_reported(guest: Guest) -> None:
                 configuration(part, "multi-clock", [("shop", "cgroup = 'shop'")], source=source)
             )
             part.wait_until(
-                lambda d=daemon: "only observes" in d.said(),  # type: ignore[misc]
+                lambda d=daemon: "only observes" in d.printed(),  # type: ignore[misc]
                 60,
-                daemon.said,
+                daemon.printed,
             )
-            assert word in daemon.said(), daemon.said()
+            assert word in daemon.printed(), daemon.printed()

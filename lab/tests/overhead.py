@@ -32,11 +32,11 @@ def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     )
     config = config.replace("cap_percent = 300.0", "cap_percent = 3.0")
     daemon = guest.tierwised(config)
-    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), 60, daemon.said)
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), 60, daemon.printed)
     time.sleep(SETTLING_S)
     before = processor_seconds(daemon.pid)
     time.sleep(MEASURED_S)
-    assert daemon.running(), daemon.said()
+    assert daemon.running(), daemon.printed()
     used = processor_seconds(daemon.pid) - before
     guest.figure(f"cpu_s_per_minute_{tenants}", used * 60 / MEASURED_S)
     guest.figure(f"rss_mib_{tenants}", resident_bytes(daemon.pid) / MIB)
@@ -96,17 +96,19 @@ def pages_per_second(guest: Guest) -> None:
     # The bare loop, too, runs beside access monitoring: DAMON takes its part of the guest's CPUs,
     # and of their caches.
     observing = guest.tierwised(config, "--dry-run")
-    guest.wait_until(lambda: "monitors accesses with" in observing.said(), 60, observing.said)
+    guest.wait_until(lambda: "monitors accesses with" in observing.printed(), 60, observing.printed)
     bare = _bare(guest, stairs)
     observing.stop()
     guest.figure("bare_pages_per_s", bare)
     daemon = guest.tierwised(config)
     guest.wait_until(
-        lambda: stairs.region().share(0) > 0.9, 120, lambda: f"{stairs.describe()}; {daemon.said()}"
+        lambda: stairs.region().share(0) > 0.9,
+        120,
+        lambda: f"{stairs.describe()}; {daemon.printed()}",
     )
     time.sleep(2)
     view = json.loads(
-        guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock"))
+        guest.run("tierwise", "status", "--json", "--socket", str(guest.directory / "control.sock"))
     )
     moved = view["counters"]["moved_bytes"] / PAGE_BYTES / view["cost"]["moving_seconds"]
     guest.figure("tierwised_pages_per_s", moved)

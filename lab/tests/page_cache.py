@@ -48,13 +48,13 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
     )
 
     def capped() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return group.on_nodes("file")[0] <= (CAP_MIB + 2) * MIB
 
     guest.figure(
         "seconds",
         guest.wait_until(
-            capped, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"
+            capped, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.printed()[-1500:]}"
         ),
     )
     fast, slow = after = group.on_nodes("file")
@@ -73,8 +73,10 @@ OTHERS_MIB = 8
 
 def _running() -> list[str]:
     """Places of DAMON that are on."""
-    places = [folder for folder in KDAMONDS.iterdir() if folder.is_dir()]
-    return [folder.name for folder in places if (folder / "state").read_text().strip() == "on"]
+    places = [directory for directory in KDAMONDS.iterdir() if directory.is_dir()]
+    return [
+        directory.name for directory in places if (directory / "state").read_text().strip() == "on"
+    ]
 
 
 def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> Cgroup:
@@ -118,13 +120,13 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     daemon = guest.tierwised(config)
 
     def promoted() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return group.on_nodes("file")[0] >= 6 * MIB
 
     guest.figure(
         "seconds",
         guest.wait_until(
-            promoted, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.said()[-1500:]}"
+            promoted, WITHIN_S, lambda: f"{group.on_nodes('file')}; {daemon.printed()[-1500:]}"
         ),
     )
     time.sleep(SETTLES_S)
@@ -139,5 +141,5 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     # their own.
     daemon.kill()
     assert _running(), "a killed daemon's kdamonds go on"
-    guest.run("tierwise", "restore", "--state", str(guest.folder / "state"))
+    guest.run("tierwise", "restore", "--state", str(guest.directory / "state"))
     assert not _running(), f"kdamonds that were left: {_running()}"

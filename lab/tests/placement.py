@@ -61,11 +61,11 @@ def _converges(
     )
 
     def placed() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return stairs.hot().share(0) >= 0.95 and stairs.cold().share(1) >= 0.90
 
     def saying() -> str:
-        return f"{stairs.describe()}; tierwised said: {daemon.said()[-1500:]}"
+        return f"{stairs.describe()}; tierwised said: {daemon.printed()[-1500:]}"
 
     seconds = guest.wait_until(placed, LIMIT_S, saying, every_s=1)
     guest.figure("seconds", seconds)
@@ -94,7 +94,7 @@ def memtis_places(guest: Guest) -> None:
     for shipped, here in FEWER_SAMPLES:
         assert shipped in recipe, recipe
         recipe = recipe.replace(shipped, here)
-    file = guest.folder / "memtis.toml"
+    file = guest.directory / "memtis.toml"
     file.write_text(recipe)
     _converges(guest, "memtis", str(file), forget=1, left_mib=LEFT_TO_SHARE_MIB)
 
@@ -122,7 +122,7 @@ def another_users_program_is_placed(guest: Guest) -> None:
     guest.wait_until(
         lambda: stairs.region().share(0) > 0.95,
         LIMIT_S,
-        lambda: f"{stairs.describe()}; {daemon.said()[-1500:]}",
+        lambda: f"{stairs.describe()}; {daemon.printed()[-1500:]}",
     )
 
 

@@ -28,7 +28,7 @@ def stairs_moves_as_configured(guest: Guest) -> None:
 @test(boot="single", share="programs")
 def wrong_options_are_explained(guest: Guest) -> None:
     """A mistake ends with status 2 and a sentence that names it."""
-    for words, said in (
+    for words, printed in (
         (["stairs", "mib=16", "hot_mib=32"], "does not fit into mib=16"),
         (["stairs", "mb=16"], "'mb' is no option"),
         (["chase", "none", "0"], "KIB: 'none' is not a number"),
@@ -38,7 +38,7 @@ def wrong_options_are_explained(guest: Guest) -> None:
         (["btree", "1"], "usage: btree RECORDS OPERATIONS"),
     ):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and said in done.stderr, (
+        assert done.returncode == 2 and printed in done.stderr, (
             f"{words}: status {done.returncode}: {done.stderr}"
         )
 
@@ -68,7 +68,7 @@ def other_results_are_the_same_each_time(guest: Guest) -> None:
 @test(boot="single", share="programs")
 def redis_and_memcached_answer(guest: Guest) -> None:
     """The two stores of Debian start and answer over loopback."""
-    guest.start("redis-server", "--save", "", "--port", "6379", "--dir", str(guest.folder))
+    guest.start("redis-server", "--save", "", "--port", "6379", "--dir", str(guest.directory))
     ping = ["redis-cli", "ping"]
     guest.wait_until(
         lambda: "PONG" in subprocess.run(ping, capture_output=True, text=True, check=False).stdout,

@@ -20,11 +20,11 @@ def _refused(guest: Guest, config: str, *words: str) -> str:
     """Returns the daemon's message when it refuses to start because of the user's mistake."""
     daemon = guest.tierwised(config)
     status = daemon.wait(WITHIN_S)
-    said = daemon.said()
-    assert status == 2, f"status {status}, and its output: {said}"
+    printed = daemon.printed()
+    assert status == 2, f"status {status}, and its output: {printed}"
     for word in words:
-        assert word in said, f"{word!r} is missing in: {said}"
-    return said
+        assert word in printed, f"{word!r} is missing in: {printed}"
+    return printed
 
 
 @test(boot="single", needs=("tierwised", "tierwise"), timeout_s=400)
@@ -32,25 +32,25 @@ def one_node_is_only_observed(guest: Guest) -> None:
     """With one memory node the daemon observes, reports it, and shows its tenants' usage."""
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
-    socket = str(guest.folder / "control.sock")
+    socket = str(guest.directory / "control.sock")
     guest.wait_until(
-        lambda: Path(socket).exists() and "monitors accesses with" in daemon.said(),
+        lambda: Path(socket).exists() and "monitors accesses with" in daemon.printed(),
         WITHIN_S,
-        daemon.said,
+        daemon.printed,
     )
     time.sleep(3)
-    said = guest.run("tierwise", "status", "--socket", socket)
-    assert "only observes" in said and "node 0" in said, said
-    assert "shop" in said and stairs.running(), said
+    printed = guest.run("tierwise", "status", "--socket", socket)
+    assert "only observes" in printed and "node 0" in printed, printed
+    assert "shop" in printed and stairs.running(), printed
     # It could not manage, and doctor reports it by its exit code.
     words = ("tierwise", "doctor", "--config", str(daemon.config))
     asked = subprocess.run(words, capture_output=True, text=True, check=False)
     assert asked.returncode == 1 and "only observe" in asked.stderr, asked
 
 
-def _written(said: str) -> list[str]:
+def _written(printed: str) -> list[str]:
     """The lines for the configuration, as they stand in the first message."""
-    lines = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in printed.splitlines()]
     is_toml = [line in ("", "[[tier]]") or " = " in line for line in lines]
     first = lines.index("[[tier]]")
     end = is_toml.index(False, first) if False in is_toml[first:] else len(lines)
@@ -63,24 +63,26 @@ def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
     configuration, managed."""
     tenants = [("shop", "cgroup = 'shop'")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
-    guest.wait_until(lambda: "monitors accesses with" in daemon.said(), WITHIN_S, daemon.said)
-    socket = str(guest.folder / "control.sock")
-    guest.wait_until(lambda: Path(socket).exists(), WITHIN_S, daemon.said)
-    said = guest.run("tierwise", "status", "--socket", socket)
-    assert "only observes" in said and "[[tier]]" in said, said
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
+    socket = str(guest.directory / "control.sock")
+    guest.wait_until(lambda: Path(socket).exists(), WITHIN_S, daemon.printed)
+    printed = guest.run("tierwise", "status", "--socket", socket)
+    assert "only observes" in printed and "[[tier]]" in printed, printed
     daemon.stop()
-    override = _written(said)
+    override = _written(printed)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
     managing = guest.tierwised(
         configuration(guest, "multi-clock", tenants, more="\n".join(override))
     )
 
     def placed() -> bool:
-        assert managing.running(), f"tierwised ended: {managing.said()}"
+        assert managing.running(), f"tierwised ended: {managing.printed()}"
         return stairs.region().share(0) > 0.9
 
     guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; {managing.said()}; configured {override}"
+        placed,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; {managing.printed()}; configured {override}",
     )
 
 
@@ -107,10 +109,10 @@ def mistakes_in_the_file_are_explained(guest: Guest) -> None:
 def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
     """Another user: the daemon moves nothing, does not fail, and reports which privilege is
     missing."""
-    folder = Path(guest.folder)
-    os.chmod(folder, 0o777)
+    directory = Path(guest.directory)
+    os.chmod(directory, 0o777)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
-    config = folder / "mine.toml"
+    config = directory / "mine.toml"
     config.write_text(configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]))
     os.chmod(config, 0o644)
     words = (
@@ -124,10 +126,10 @@ def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
     )
     daemon = guest.start(*words)
     time.sleep(8)
-    said = daemon.said()
-    assert "root" in said or "CAP_" in said, f"no word of what is missing: {said}"
+    printed = daemon.printed()
+    assert "root" in printed or "CAP_" in printed, f"no word of what is missing: {printed}"
     assert stairs.region().share(1) == 1.0, stairs.describe()
-    assert "panicked" not in said, said
+    assert "panicked" not in printed, printed
 
 
 @test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
@@ -140,11 +142,11 @@ def a_nodes_memory_goes_offline(guest: Guest) -> None:
     """
     stairs = guest.stairs(guest.cgroup("shop"), mib=64, hot_mib=64, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
-    guest.wait_until(lambda: "has started" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "has started" in daemon.printed(), WITHIN_S, daemon.printed)
     _take_offline(guest, 1)
-    guest.wait_until(lambda: "base pages now" in daemon.said(), WITHIN_S, daemon.said)
+    guest.wait_until(lambda: "base pages now" in daemon.printed(), WITHIN_S, daemon.printed)
     time.sleep(4)
-    assert daemon.running(), daemon.said()
+    assert daemon.running(), daemon.printed()
     assert stairs.running() and stairs.region().share(0) == 1.0, stairs.describe()
 
 

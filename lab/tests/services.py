@@ -61,10 +61,10 @@ def _loaded(guest: Guest, store: Store, group: Cgroup) -> Program:
     small = ("kvload", f"store={store.name}", f"port={store.port}", "keys=1")
 
     def listens() -> bool:
-        assert server.running(), f"{store.name} ended: {server.said()}"
+        assert server.running(), f"{store.name} ended: {server.printed()}"
         return guest.start(*small).wait(30) == 0
 
-    guest.wait_until(listens, 60, server.said, every_s=0.5)
+    guest.wait_until(listens, 60, server.printed, every_s=0.5)
     guest.run(*store.load_words(), within_s=120)
     return server
 
@@ -78,10 +78,10 @@ def _ended(client: Program) -> dict[str, Any]:
     """Ends a client and returns its report on its requests. Fails if a value was not the one that
     was written."""
     status = client.stop()
-    assert status == 0, f"kvload ended with status {status}: {client.said()}"
-    said = client.json_lines()[-1]
-    assert said["reads"] > 0 and said["wrong"] == said["missing"] == 0, said
-    return said
+    assert status == 0, f"kvload ended with status {status}: {client.printed()}"
+    printed = client.json_lines()[-1]
+    assert printed["reads"] > 0 and printed["wrong"] == printed["missing"] == 0, printed
+    return printed
 
 
 def _fast_share(guest: Guest) -> float:
@@ -129,7 +129,7 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
 
         def faster() -> bool:
             nonlocal after
-            assert daemon.running(), f"tierwised ended: {daemon.said()}"
+            assert daemon.running(), f"tierwised ended: {daemon.printed()}"
             after = _fast_share(part)
             return after > before + MIN_GAIN
 
@@ -137,7 +137,7 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
             status = json.dumps(_status(part))
             return (
                 f"{after:.3f} of the misses are served fast, {before:.3f} under first touch; "
-                f"{status}; {daemon.said()[-1500:]}"
+                f"{status}; {daemon.printed()[-1500:]}"
             )
 
         guest.wait_until(faster, CONVERGENCE_S, saying, every_s=0)
@@ -168,17 +168,17 @@ def a_wrong_value_is_noticed(guest: Guest) -> None:
     )
     assert guest.json_lines(*client, "requests=200")[-1]["wrong"] == 0
     other = guest.start(*client, "load=0", "requests=200", "value_bytes=900")
-    assert other.wait(30) == 1, f"status {other.process.returncode}: {other.said()}"
-    said = other.json_lines()[-1]
-    assert said["wrong"] == said["reads"] == 200, said
+    assert other.wait(30) == 1, f"status {other.process.returncode}: {other.printed()}"
+    printed = other.json_lines()[-1]
+    assert printed["wrong"] == printed["reads"] == 200, printed
 
 
 def _status(guest: Guest) -> dict[str, Any]:
     """Returns the daemon's view of its only tenant."""
-    said = json.loads(
-        guest.run("tierwise", "status", "--json", "--socket", str(guest.folder / "control.sock"))
+    printed = json.loads(
+        guest.run("tierwise", "status", "--json", "--socket", str(guest.directory / "control.sock"))
     )
-    tenant: dict[str, Any] = said["tenants"][0]
+    tenant: dict[str, Any] = printed["tenants"][0]
     return tenant
 
 
@@ -190,10 +190,10 @@ def _daemon(guest: Guest, store: Store, lines: str) -> Callable[[], dict[str, An
     )
 
     def view() -> dict[str, Any]:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return _status(guest)
 
-    guest.wait_until((guest.folder / "control.sock").exists, 30, daemon.said)
+    guest.wait_until((guest.directory / "control.sock").exists, 30, daemon.printed)
     return view
 
 
@@ -214,7 +214,7 @@ def a_pushed_p99_is_shown(guest: Guest) -> None:
         "--operations",
         str(REPORTED),
         "--socket",
-        str(guest.folder / "control.sock"),
+        str(guest.directory / "control.sock"),
     )
     guest.figure("p99_us", p99_us)
     shown = view()["p99_ms"]

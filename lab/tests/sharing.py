@@ -74,8 +74,8 @@ class Sharing:
     def describe(self) -> str:
         """For a failure."""
         held = ", ".join(f"{name} {self.fast_mib(name):.0f}" for name in self.groups)
-        said = self.daemon.said()[-1500:] if self.daemon else "nothing"
-        return f"MiB on the fast node: {held}; tierwised said: {said}"
+        printed = self.daemon.printed()[-1500:] if self.daemon else "nothing"
+        return f"MiB on the fast node: {held}; tierwised said: {printed}"
 
     def wait_for(self, expected: dict[str, float]) -> None:
         """Until each holds what is expected, within the tolerance."""
@@ -149,7 +149,7 @@ def a_late_starter_is_served(guest: Guest) -> None:
     sharing.manage("tierwise", [(name, f"floor = '{FAST_MIB // 3}MiB'") for name in NAMES])
     assert sharing.daemon
     daemon = sharing.daemon
-    guest.wait_until(lambda: '"third" is not there yet' in daemon.said(), 120, sharing.describe)
+    guest.wait_until(lambda: '"third" is not there yet' in daemon.printed(), 120, sharing.describe)
     sharing.start("third", 180)
     guest.figure("began_with_mib", sharing.fast_mib("third"))
     sharing.wait_for({"first": 160, "second": 160, "third": 160})

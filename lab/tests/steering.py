@@ -49,19 +49,19 @@ def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
     before = _shown()
     stairs = _program(guest)
     daemon = guest.tierwised(_config(guest))
-    guest.wait_until(lambda: "steers the kernel" in daemon.said(), LIMIT_S, daemon.said)
+    guest.wait_until(lambda: "steers the kernel" in daemon.printed(), LIMIT_S, daemon.printed)
     assert read(NUMA_BALANCING).strip() == "2", _shown()
 
     def describe() -> str:
-        return f"{stairs.describe()}; {_shown()}; {daemon.said()[-1500:]}"
+        return f"{stairs.describe()}; {_shown()}; {daemon.printed()[-1500:]}"
 
     hot_is_fast = lambda: stairs.hot().share(0) > 0.9  # noqa: E731
     guest.figure("seconds", guest.wait_until(hot_is_fast, LIMIT_S, describe))
     guest.figure("hot_threshold_ms", int(read(THRESHOLD)))
     daemon.reload(_config(guest, "floor = '32MiB'"))
-    guest.wait_until(lambda: "stops steering" in daemon.said(), LIMIT_S, daemon.said)
+    guest.wait_until(lambda: "stops steering" in daemon.printed(), LIMIT_S, daemon.printed)
     guest.wait_until(lambda: _shown() == before, LIMIT_S, lambda: f"{before}, now {describe()}")
-    guest.wait_until(lambda: "monitors accesses with damon" in daemon.said(), LIMIT_S, describe)
+    guest.wait_until(lambda: "monitors accesses with damon" in daemon.printed(), LIMIT_S, describe)
     daemon.reload(_config(guest))
     guest.wait_until(lambda: read(NUMA_BALANCING).strip() == "2", LIMIT_S, describe)
     assert daemon.running(), describe()
@@ -107,8 +107,8 @@ def settings_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     before = _shown()
     config = _config(guest)
     killed = guest.tierwised(config)
-    guest.wait_until(lambda: "steers the kernel" in killed.said(), LIMIT_S, killed.said)
+    guest.wait_until(lambda: "steers the kernel" in killed.printed(), LIMIT_S, killed.printed)
     killed.kill()
     assert _shown() != before, "the settings were never changed"
-    guest.run("tierwise", "restore", "--state", str(guest.folder / "state"))
+    guest.run("tierwise", "restore", "--state", str(guest.directory / "state"))
     assert _shown() == before, f"{before}, now {_shown()}"

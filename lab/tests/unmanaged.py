@@ -65,17 +65,17 @@ def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
     def saying() -> str:
         return (
             f"tenant {tenant.describe()}; idle {idle.describe()}; {free_mib(0)} MiB free; "
-            f"{daemon.said()[-1500:]}"
+            f"{daemon.printed()[-1500:]}"
         )
 
     def served() -> bool:
-        assert daemon.running(), f"tierwised ended: {daemon.said()}"
+        assert daemon.running(), f"tierwised ended: {daemon.printed()}"
         return tenant.hot().share(0) > 0.9
 
     guest.figure("seconds", guest.wait_until(served, LIMIT_S, saying))
     guest.figure("idle_hot_fast_share", idle.hot().share(0))
     guest.figure("idle_cold_fast_share", idle.cold().share(0))
-    assert "makes room for tenants" in daemon.said(), daemon.said()
+    assert "makes room for tenants" in daemon.printed(), daemon.printed()
     assert idle.cold().share(0) < 0.8, f"idle memory stayed: {saying()}"
     assert idle.hot().share(0) > 0.75, f"memory in use was demoted: {saying()}"
     assert table("/proc/vmstat")["pswpout"] == swapped, "memory was swapped"
@@ -86,9 +86,9 @@ def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
     """`move.unmanaged_idle_s = 0`: idle memory of no tenant stays on the fast node."""
     idle, tenant = _machine(guest)
     daemon = guest.tierwised(_config(guest, 0))
-    guest.wait_until(lambda: "has started" in daemon.said(), LIMIT_S, daemon.said)
+    guest.wait_until(lambda: "has started" in daemon.printed(), LIMIT_S, daemon.printed)
     time.sleep(STILL_S)
-    assert daemon.running(), f"tierwised ended: {daemon.said()}"
+    assert daemon.running(), f"tierwised ended: {daemon.printed()}"
     share = idle.cold().share(0)
     guest.figure("idle_cold_fast_share", share)
-    assert share > 0.95, f"idle memory was demoted: {idle.describe()}; {daemon.said()[-1500:]}"
+    assert share > 0.95, f"idle memory was demoted: {idle.describe()}; {daemon.printed()[-1500:]}"

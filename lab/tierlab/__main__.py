@@ -80,8 +80,8 @@ def _job(paths: Paths, options: argparse.Namespace) -> int:
     if outcome.exit_code is None:
         raise LabError(f"{outcome.reason}\nthe end of its console:\n{outcome.console_tail()}")
     boot = f"{outcome.boot_s:.1f}" if outcome.boot_s is not None else "?"
-    said = f"status {outcome.exit_code}, boot {boot} s, in all {outcome.wall_s:.1f} s"
-    print(f"lab: {outcome.release}: {said}", file=sys.stderr)
+    printed = f"status {outcome.exit_code}, boot {boot} s, in all {outcome.wall_s:.1f} s"
+    print(f"lab: {outcome.release}: {printed}", file=sys.stderr)
     return outcome.exit_code
 
 
@@ -93,14 +93,14 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     failed = sum(not result.ok for result in report.results)
     again = sum(result.ok and result.again for result in report.results)
     only_alone = f", {again} passed only alone" if again else ""
-    report.say(
+    report.print_line(
         f"{len(report.results)} tests, {failed} failed{only_alone}, "
         f"{time.monotonic() - began:.0f} s"
     )
     for result in report.results:
         if not result.ok:
             # Once more at the end, where whoever sees only the end of the output finds it.
-            report.say(
+            report.print_line(
                 f"failed: {result.kernel} {result.test}: "
                 f"{result.reason.splitlines()[0] if result.reason else ''}"
             )
@@ -111,8 +111,8 @@ def _list() -> int:
     for test in tests():
         about = (test.function.__doc__ or "").strip().partition("\n")[0]
         print(f"{test.name}  [{test.boot}{'/' + test.share if test.share else ''}]  {about}")
-        for kernel, lack in test.lacks.items():
-            print(f"    on {kernel}: asserts that it cannot: {lack.reason}")
+        for kernel, absence in test.absences.items():
+            print(f"    on {kernel}: asserts that it cannot: {absence.reason}")
     return 0
 
 

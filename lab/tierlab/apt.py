@@ -18,20 +18,20 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 class Apt:
-    """A private apt under `folder`."""
+    """A private apt under `directory`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.sources = folder / "sources.list"
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.sources = directory / "sources.list"
         self._fresh = False
 
     def _options(self) -> list[str]:
         settings = {
             "Dir::Etc::sourcelist": self.sources,
             "Dir::Etc::sourceparts": "-",
-            "Dir::State::Lists": self.folder / "lists",
-            "Dir::State::status": self.folder / "status",
-            "Dir::Cache": self.folder / "cache",
+            "Dir::State::Lists": self.directory / "lists",
+            "Dir::State::status": self.directory / "status",
+            "Dir::Cache": self.directory / "cache",
             # A directory under a home directory cannot be entered by apt's own user.
             "APT::Sandbox::User": "root",
             "Acquire::Languages": "none",
@@ -59,8 +59,8 @@ class Apt:
         if not KEYRING.is_file():
             raise LabError(f"{step}: {KEYRING} is missing; apt-get install debian-archive-keyring")
         for name in ("lists/partial", "cache/archives/partial"):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
-        (self.folder / "status").touch()
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        (self.directory / "status").touch()
         self.sources.write_text("\n".join(self.source_lines(*SUITES)) + "\n")
         run(step, ["apt-get", *self._options(), "update"])
         self._fresh = True

@@ -165,7 +165,7 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    _say(f"{time.monotonic() - began:.0f} s on {kernel}")
+    _report(f"{time.monotonic() - began:.0f} s on {kernel}")
     print(_json(blocks) if options.json else _text(blocks, options.markdown))
     return 0
 
@@ -184,7 +184,7 @@ def _runs(paths: Paths) -> Path:
     return paths.runs
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(f"lab: {text}", file=sys.stderr, flush=True)
 
 
@@ -207,14 +207,14 @@ def _measure(
     failures = []
 
     def on_event(line: str) -> None:
-        told: dict[str, Any] = json.loads(line)
-        if "failed" in told:
-            failures.append(f"{program.name} under {told['policy']}: {told['failed']}")
+        reported: dict[str, Any] = json.loads(line)
+        if "failed" in reported:
+            failures.append(f"{program.name} under {reported['policy']}: {reported['failed']}")
             return
-        counts = {name: tuple(told[name]) for name in ("misses", "user_misses")}
-        run = Run(**{**told, **counts})
+        counts = {name: tuple(reported[name]) for name in ("misses", "user_misses")}
+        run = Run(**{**reported, **counts})
         block.runs.append(run)
-        _say(
+        _report(
             f"{program.name}, {run.policy}: {run.seconds:.2f} s, "
             f"{run.fast_share:.1%} of misses fast, "
             f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f} MiB "
@@ -238,16 +238,16 @@ def _measure(
 
 def _check_results(block: Block) -> None:
     """A program's result is the same under every placement of its pages."""
-    sums = {run.policy: run.said["checksum"] for run in block.runs if "checksum" in run.said}
+    sums = {run.policy: run.printed["checksum"] for run in block.runs if "checksum" in run.printed}
     if len(set(sums.values())) > 1:
         raise LabError(f"{block.program.name} computed different sums: {sums}")
 
 
 def _record(paths: Paths, program: Program, scratch: Path, stop: threading.Event) -> Path:
-    folder = scratch / program.name
-    folder.mkdir()
-    trace = Recording(paths, program, folder, stop).record()
-    _say(f"{program.name}: recorded")
+    directory = scratch / program.name
+    directory.mkdir()
+    trace = Recording(paths, program, directory, stop).record()
+    _report(f"{program.name}: recorded")
     return trace
 
 
@@ -258,7 +258,7 @@ def _simulate(blocks: Sequence[Block], recorded: "Sequence[Future[Path]]") -> No
         block.simulated = simulate(
             block.program, trace.result(), by_name[BOUND], by_name["first-touch"], latency_ns
         )
-        _say(f"{block.program.name}: simulated")
+        _report(f"{block.program.name}: simulated")
 
 
 def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
@@ -284,7 +284,7 @@ def _run_json(run: Run) -> dict[str, Any]:
 
 
 def _json(blocks: Sequence[Block]) -> str:
-    said = []
+    printed = []
     for block in blocks:
         one: dict[str, Any] = {
             "program": block.program.name,
@@ -297,5 +297,5 @@ def _json(blocks: Sequence[Block]) -> str:
             one["comparisons"] = {
                 name: asdict(comparison) for name, comparison in block.comparisons().items()
             }
-        said.append(one)
-    return json.dumps(said, indent=2)
+        printed.append(one)
+    return json.dumps(printed, indent=2)

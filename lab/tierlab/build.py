@@ -238,9 +238,9 @@ def _image(paths: Paths, first: Path, out: Path) -> None:
     modules = paths.root / "usr/lib/modules"
     remove(modules)
     for series in SERIES:
-        folder = paths.kernels / series.name
-        release = (folder / "release").read_text().strip()
-        shutil.copytree(folder / "modules", modules / release, symlinks=True)
+        directory = paths.kernels / series.name
+        release = (directory / "release").read_text().strip()
+        shutil.copytree(directory / "modules", modules / release, symlinks=True)
         run("image", ["chroot", paths.root, "depmod", release])
     shutil.copy(first, paths.root / "first-init")
     (paths.root / "first-init").chmod(0o755)

@@ -43,9 +43,9 @@ SLACK_S = 60.0
 
 def tests() -> "list[Test]":
     """Every test that lab/tests/ declares."""
-    for folder in (LAB / "guest", TESTS):
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
+    for directory in (LAB / "guest", TESTS):
+        if str(directory) not in sys.path:
+            sys.path.insert(0, str(directory))
     for file in sorted(TESTS.glob("*.py")):
         importlib.import_module(file.stem)
     from tierguest import declared
@@ -64,10 +64,10 @@ def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Gro
     for test in chosen:
         boot(test.boot, test.name)
         _check_needs(test)
-        unknown = set(test.lacks) - {series.name for series in SERIES}
+        unknown = set(test.absences) - {series.name for series in SERIES}
         if unknown:
             raise LabError(
-                f"{test.name}: lacks names {sorted(unknown)}, which are no kernels of the lab"
+                f"{test.name}: absences names {sorted(unknown)}, which are no kernels of the lab"
             )
     found: dict[tuple[str, str, str], list[Test]] = {}
     for test in chosen:

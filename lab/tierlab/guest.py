@@ -87,65 +87,70 @@ class Guest:
         `on_event` gets the lines that the job writes to descriptor 3, `on_console` those of the
         console. Setting `stop` ends the guest.
         """
-        with self._folder() as name:
-            folder = Path(name)
-            self._prepare(folder, job)
+        with self._directory() as name:
+            directory = Path(name)
+            self._prepare(directory, job)
             serial = [
                 "-serial",
-                f"file:{folder / 'console'}",
+                f"file:{directory / 'console'}",
                 "-serial",
-                f"file:{folder / 'events'}",
+                f"file:{directory / 'events'}",
             ]
             for file in ("console", "events", "qemu"):
-                (folder / file).touch()
-            with open(folder / "qemu", "wb") as said:
+                (directory / file).touch()
+            with open(directory / "qemu", "wb") as printed:
                 process = subprocess.Popen(
-                    [*self._command(folder), *serial],
+                    [*self._command(directory), *serial],
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    env={**os.environ, "TMPDIR": str(folder)},
+                    stdout=printed,
+                    stderr=printed,
+                    env={**os.environ, "TMPDIR": str(directory)},
                 )
                 try:
                     outcome = watch(
-                        process, folder, timeout_s, on_event, on_console, stop or threading.Event()
+                        process,
+                        directory,
+                        timeout_s,
+                        on_event,
+                        on_console,
+                        stop or threading.Event(),
                     )
                 finally:
                     process.kill()
                     process.wait()
             if results is not None:
-                unpack_results(folder / "results", results)
+                unpack_results(directory / "results", results)
             return outcome
 
     def shell(self) -> int:
         """Boots with this terminal as its console; returns QEMU's exit status."""
-        with self._folder() as name:
-            folder = Path(name)
-            self._prepare(folder, Job("", shell=True))
+        with self._directory() as name:
+            directory = Path(name)
+            self._prepare(directory, Job("", shell=True))
             serial = ["-chardev", "stdio,id=terminal,signal=off", "-serial", "chardev:terminal"]
             return subprocess.run(
-                [*self._command(folder), *serial],
-                env={**os.environ, "TMPDIR": str(folder)},
+                [*self._command(directory), *serial],
+                env={**os.environ, "TMPDIR": str(directory)},
                 check=False,
             ).returncode
 
-    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+    def _directory(self) -> tempfile.TemporaryDirectory[str]:
         self.paths.runs.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(
             dir=self.paths.runs, prefix=f"{self.kernel}-{self.topology.name}-"
         )
 
-    def _prepare(self, folder: Path, job: Job) -> None:
+    def _prepare(self, directory: Path, job: Job) -> None:
         if not self.paths.image.exists():
             raise LabError(f"{self.paths.image} is missing; build the lab first: make lab")
-        job.write(self.paths, folder / "job.tar")
-        with open(folder / "results", "wb") as disk:
+        job.write(self.paths, directory / "job.tar")
+        with open(directory / "results", "wb") as disk:
             disk.truncate(RESULTS_BYTES)
         if self.mode.counts:
-            with open(folder / "counters", "wb") as counters:
+            with open(directory / "counters", "wb") as counters:
                 counters.truncate(counters_bytes(self.topology))
 
-    def _command(self, folder: Path) -> list[str]:
+    def _command(self, directory: Path) -> list[str]:
         qemu = self.paths.qemu
         libraries = qemu / "usr/lib/x86_64-linux-gnu"
         kernel = self.paths.kernels / self.kernel
@@ -164,7 +169,7 @@ class Guest:
                 for word in ("-L", str(qemu / "usr/share" / name))
             ],
             *self.topology.arguments(self.mode.processors),
-            *self.mode.arguments(self.paths.plugin, self.topology, folder / "counters"),
+            *self.mode.arguments(self.paths.plugin, self.topology, directory / "counters"),
             "-nodefaults",
             "-no-user-config",
             "-display",
@@ -177,14 +182,14 @@ class Guest:
             "-device",
             "nvme,drive=root,serial=root,bus=pcie.0",
             "-drive",
-            f"file={folder / 'job.tar'},if=none,format=raw,id=job,readonly=on",
+            f"file={directory / 'job.tar'},if=none,format=raw,id=job,readonly=on",
             "-device",
             "virtio-blk-pci,drive=job,serial=job,bus=pcie.0",
             "-drive",
-            f"file={folder / 'results'},if=none,format=raw,id=results",
+            f"file={directory / 'results'},if=none,format=raw,id=results",
             "-device",
             "virtio-blk-pci,drive=results,serial=results,bus=pcie.0",
-            *(self._counters_device(folder / "counters") if self.mode.counts else []),
+            *(self._counters_device(directory / "counters") if self.mode.counts else []),
             "-kernel",
             str(kernel / "vmlinuz"),
             "-append",
@@ -212,7 +217,7 @@ def counters_bytes(topology: Topology) -> int:
 
 def watch(
     process: subprocess.Popen[bytes],
-    folder: Path,
+    directory: Path,
     timeout_s: float,
     on_event: Callable[[str], None],
     on_console: Callable[[str], None],
@@ -221,7 +226,7 @@ def watch(
     """Follows a guest to its end, or ends it when its time is over."""
     began = time.monotonic()
     deadline = began + BOOT_TIMEOUT_S
-    events, console = Lines(folder / "events"), Lines(folder / "console")
+    events, console = Lines(directory / "events"), Lines(directory / "console")
     outcome = Outcome(None, "", "", None, 0.0, "")
     while True:
         ended = process.poll() is not None
@@ -254,11 +259,11 @@ def watch(
     process.kill()
     process.wait()
     outcome.wall_s = time.monotonic() - began
-    outcome.console = (folder / "console").read_text(errors="replace").replace("\r", "")
+    outcome.console = (directory / "console").read_text(errors="replace").replace("\r", "")
     if outcome.exit_code is None and not outcome.reason:
-        said = (folder / "qemu").read_text(errors="replace").strip()
+        printed = (directory / "qemu").read_text(errors="replace").strip()
         outcome.reason = (
-            f"the guest ended (status {process.returncode}) before its job did. {said}".strip()
+            f"the guest ended (status {process.returncode}) before its job did. {printed}".strip()
         )
     return outcome
 
@@ -267,6 +272,6 @@ def remove_stale_runs(paths: Paths) -> None:
     """Removes what guests left whose host program was killed: directories that no program has
     open for a day."""
     day_ago = time.time() - 86400
-    for folder in paths.runs.glob("*") if paths.runs.is_dir() else ():
-        if folder.stat().st_mtime < day_ago:
-            shutil.rmtree(folder, ignore_errors=True)
+    for directory in paths.runs.glob("*") if paths.runs.is_dir() else ():
+        if directory.stat().st_mtime < day_ago:
+            shutil.rmtree(directory, ignore_errors=True)

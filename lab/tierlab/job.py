@@ -15,10 +15,10 @@ SECTOR = 512
 
 @dataclass(frozen=True)
 class Job:
-    """A shell command, run in /lab/job, which holds the contents of `folder`."""
+    """A shell command, run in /lab/job, which holds the contents of `directory`."""
 
     command: str
-    folder: Path | None = None
+    directory: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
     shell: bool = False
 
@@ -33,9 +33,9 @@ class Job:
                 if tested := tested_program(name):
                     tar.add(tested, f"bin/{name}")
             _add_text(tar, "command", self.command + "\n")
-            _add_folder(tar, "job")
-            if self.folder:
-                tar.add(self.folder, "job", filter=_without_caches)
+            _add_directory(tar, "job")
+            if self.directory:
+                tar.add(self.directory, "job", filter=_without_caches)
             for name, file in self.files.items():
                 tar.add(file, f"job/{name}", filter=_without_caches)
             if self.shell:
@@ -55,7 +55,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(entry, io.BytesIO(content))
 
 
-def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+def _add_directory(tar: tarfile.TarFile, name: str) -> None:
     entry = tarfile.TarInfo(name)
     entry.type = tarfile.DIRTYPE
     entry.mode = 0o755

@@ -73,6 +73,6 @@ class Paths:
 def tested_program(name: str) -> Path | None:
     """A program under test, if it has been built: in the directory that TIERLAB_TESTED names, else
     in target/release."""
-    folder = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
-    candidate = folder / name
+    directory = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
+    candidate = directory / name
     return candidate if candidate.is_file() else None

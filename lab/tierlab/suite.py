@@ -54,7 +54,7 @@ class Report:
             self.results = [r for r in self.results if (r.kernel, r.test) != known] + [result]
             print(json.dumps(asdict(result)) if self.as_json else _line(result), flush=True)
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Something that is no result."""
         with self._lock:
             print(f"lab: {text}", file=sys.stderr, flush=True)
@@ -120,23 +120,23 @@ def _run_group(
     results: dict[str, Result] = {}
 
     def on_event(line: str) -> None:
-        told = json.loads(line)
-        if "start" in told:
-            running.append(told["start"])
+        reported = json.loads(line)
+        if "start" in reported:
+            running.append(reported["start"])
         else:
-            results[told["test"]] = Result(group.kernel, **told)
+            results[reported["test"]] = Result(group.kernel, **reported)
 
     outcome = guest.run(Job(command, files={"tests": TESTS}), group.timeout_s, on_event, stop=stop)
     if outcome.boot_s is not None:
-        report.say(
+        report.print_line(
             f"{group.name}: {outcome.release}, boot {outcome.boot_s:.1f} s, "
             f"{len(group.tests)} tests, "
             f"in all {outcome.wall_s:.1f} s"
         )
     for test in group.tests:
         result = results.get(test.name) or untold(group, test.name, running, outcome)
-        lack = test.lacks.get(group.kernel)
-        result.absent = lack.reason if lack else ""
+        absence = test.absences.get(group.kernel)
+        result.absent = absence.reason if absence else ""
         result.again = again
         if not result.ok:
             result.console = outcome.console_tail()

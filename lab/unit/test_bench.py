@@ -33,7 +33,7 @@ from bench.measure import tiering_threads  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
 BOUND = replace(RUN, policy="all-fast", seconds=8.0, misses=(100, 0))
-TIERWISE = replace(RUN, policy="tierwise", seconds=9.0, misses=(90, 10), said={"p99_us": 41.6})
+TIERWISE = replace(RUN, policy="tierwise", seconds=9.0, misses=(90, 10), printed={"p99_us": 41.6})
 RUNS_OF_ONE = [BOUND, RUN, TIERWISE, replace(RUN, seconds=12.6), replace(TIERWISE, seconds=9.09)]
 
 
@@ -103,8 +103,8 @@ class Watermarks(unittest.TestCase):
 
 class Threads(unittest.TestCase):
     def test_a_thread_that_ends_between_two_reads_is_left_out(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            proc = Path(folder)
+        with tempfile.TemporaryDirectory() as directory:
+            proc = Path(directory)
             for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash")):
                 (proc / str(pid)).mkdir()
                 (proc / str(pid) / "comm").write_text(name)

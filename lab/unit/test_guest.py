@@ -14,17 +14,22 @@ from tierlab.paths import Paths
 
 class Watching(unittest.TestCase):
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
         for name in ("console", "events", "qemu"):
-            (self.folder / name).touch()
-        self.told: list[str] = []
+            (self.directory / name).touch()
+        self.reported: list[str] = []
         self.stop = threading.Event()
 
     def _watch(self, script: str, timeout_s: float = 60) -> Outcome:
-        with subprocess.Popen(["sh", "-c", script], cwd=self.folder) as process:
+        with subprocess.Popen(["sh", "-c", script], cwd=self.directory) as process:
             self.addCleanup(process.kill)
             return watch(
-                process, self.folder, timeout_s, self.told.append, lambda line: None, self.stop
+                process,
+                self.directory,
+                timeout_s,
+                self.reported.append,
+                lambda line: None,
+                self.stop,
             )
 
     def test_a_job_that_ends(self) -> None:
@@ -32,7 +37,7 @@ class Watching(unittest.TestCase):
             "(echo 'ready 4.2 6.12.0-x'; echo one; echo 'exit 3') >>events; echo end >console"
         )
         self.assertEqual((outcome.exit_code, outcome.release, outcome.reason), (3, "6.12.0-x", ""))
-        self.assertEqual((self.told, outcome.console_tail()), (["one"], "end"))
+        self.assertEqual((self.reported, outcome.console_tail()), (["one"], "end"))
 
     def test_a_hung_guest_is_ended_and_its_console_kept(self) -> None:
         outcome = self._watch(
@@ -55,10 +60,10 @@ class Watching(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def test_lines_come_whole(self) -> None:
-        file = self.folder / "serial"
+        file = self.directory / "serial"
         file.write_text("one\r\ntw")
         lines = Lines(file)
         self.assertEqual(lines.new(), ["one"])
@@ -68,29 +73,31 @@ class Files(unittest.TestCase):
         self.assertEqual(lines.new(rest=True), ["three"])
 
     def test_a_job_is_a_disk_of_whole_sectors(self) -> None:
-        (self.folder / "programs").mkdir()
-        (self.folder / "input").mkdir()
-        (self.folder / "input" / "data").write_bytes(bytes(range(256)))
-        Job("exit 3", self.folder / "input").write(Paths(self.folder), self.folder / "job.tar")
-        self.assertEqual((self.folder / "job.tar").stat().st_size % 512, 0)
-        with tarfile.open(self.folder / "job.tar") as tar:
+        (self.directory / "programs").mkdir()
+        (self.directory / "input").mkdir()
+        (self.directory / "input" / "data").write_bytes(bytes(range(256)))
+        Job("exit 3", self.directory / "input").write(
+            Paths(self.directory), self.directory / "job.tar"
+        )
+        self.assertEqual((self.directory / "job.tar").stat().st_size % 512, 0)
+        with tarfile.open(self.directory / "job.tar") as tar:
             self.assertEqual(tar.extractfile("job/data").read(), bytes(range(256)))
             self.assertEqual(tar.extractfile("command").read(), b"exit 3\n")
 
     def test_results_are_unpacked_as_they_are(self) -> None:
         content = bytes(range(256)) * 100
-        (self.folder / "out").write_bytes(content)
-        with tarfile.open(self.folder / "disk", "w") as tar:
-            tar.add(self.folder / "out", "out")
-        with open(self.folder / "disk", "ab") as disk:
+        (self.directory / "out").write_bytes(content)
+        with tarfile.open(self.directory / "disk", "w") as tar:
+            tar.add(self.directory / "out", "out")
+        with open(self.directory / "disk", "ab") as disk:
             disk.truncate(1 << 20)
-        unpack_results(self.folder / "disk", self.folder / "results")
-        self.assertEqual((self.folder / "results" / "out").read_bytes(), content)
+        unpack_results(self.directory / "disk", self.directory / "results")
+        self.assertEqual((self.directory / "results" / "out").read_bytes(), content)
 
-    def test_a_job_without_results_leaves_an_empty_folder(self) -> None:
-        (self.folder / "disk").write_bytes(bytes(1 << 16))
-        unpack_results(self.folder / "disk", self.folder / "results")
-        self.assertEqual(list((self.folder / "results").iterdir()), [])
+    def test_a_job_without_results_leaves_an_empty_directory(self) -> None:
+        (self.directory / "disk").write_bytes(bytes(1 << 16))
+        unpack_results(self.directory / "disk", self.directory / "results")
+        self.assertEqual(list((self.directory / "results").iterdir()), [])
 
 
 if __name__ == "__main__":

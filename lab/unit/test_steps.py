@@ -14,9 +14,9 @@ from tierlab.steps import digest, step
 
 class Steps(unittest.TestCase):
     def setUp(self) -> None:
-        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.paths = Paths(self.folder)
-        self.output = self.folder / "thing"
+        self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.paths = Paths(self.directory)
+        self.output = self.directory / "thing"
         self.built = 0
         self.enterContext(contextlib.redirect_stdout(io.StringIO()))
 
@@ -43,12 +43,12 @@ class Steps(unittest.TestCase):
         with self.assertRaises(LabError):
             step(self.paths, self.output, "others", fails)
         self.assertEqual(self.output.read_text(), "build 1")
-        self.assertFalse((self.folder / "thing.new").exists())
+        self.assertFalse((self.directory / "thing.new").exists())
         step(self.paths, self.output, "others", self._build)
         self.assertEqual(self.output.read_text(), "build 2")
 
     def test_a_digest_depends_on_names_texts_and_contents(self) -> None:
-        one, two = self.folder / "one", self.folder / "two"
+        one, two = self.directory / "one", self.directory / "two"
         one.write_text("same")
         two.write_text("same")
         texts = {digest(["a"]), digest(["b"]), digest(["a", "b"]), digest(["ab"])}

@@ -14,7 +14,7 @@ from tierlab.paths import LAB, Paths
 from tierlab.suite import Report, Result, untold
 
 sys.path.insert(0, str(LAB / "guest"))
-from tierguest.declare import Lack, Test  # noqa: E402
+from tierguest.declare import Absence, Test  # noqa: E402
 
 
 def _nothing(guest: object) -> None:
@@ -44,7 +44,13 @@ class Grouping(unittest.TestCase):
             """Stands for the assertion."""
 
         test = Test(
-            "file::name", _nothing, "hmat", "", 10, (), {"6.12": Lack("has no such thing", absent)}
+            "file::name",
+            _nothing,
+            "hmat",
+            "",
+            10,
+            (),
+            {"6.12": Absence("has no such thing", absent)},
         )
         self.assertIs(test.on("6.12"), absent)
         self.assertIs(test.on("7"), _nothing)
@@ -65,21 +71,21 @@ class Reporting(unittest.TestCase):
         self.assertEqual([result.reason for result in results], reasons)
 
     def test_a_failure_is_printed_with_reason_and_console(self) -> None:
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
             Report(as_json=False).add(
                 Result("7", "a::one", False, 1.5, "too slow", console="last line")
             )
-        self.assertRegex(said.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
+        self.assertRegex(printed.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
 
     def test_a_repetition_takes_the_place_of_what_it_repeats(self) -> None:
-        said, report = io.StringIO(), Report(as_json=False)
-        with contextlib.redirect_stdout(said):
+        printed, report = io.StringIO(), Report(as_json=False)
+        with contextlib.redirect_stdout(printed):
             report.add(Result("7", "a::one", False, 1.5, "too slow"))
             report.add(Result("6.12", "a::one", False, 1.5, "too slow"))
             report.add(Result("7", "a::one", True, 1.0, again=True))
         self.assertEqual([(r.kernel, r.ok) for r in report.results], [("6.12", False), ("7", True)])
-        self.assertRegex(said.getvalue(), r"PASS +1\.0 s  a::one  \(alone in a second guest\)")
+        self.assertRegex(printed.getvalue(), r"PASS +1\.0 s  a::one  \(alone in a second guest\)")
 
 
 class Repeating(unittest.TestCase):

@@ -33,8 +33,8 @@ class PhysicalRanges(unittest.TestCase):
 class Arguments(unittest.TestCase):
     def test_hmat_tells_each_node_s_latency(self) -> None:
         words = topology("hmat").arguments(2)
-        told = [word for word in words if "data-type=access-latency" in word]
-        self.assertEqual([word.rpartition("=")[2] for word in told], ["90", "220"])
+        reported = [word for word in words if "data-type=access-latency" in word]
+        self.assertEqual([word.rpartition("=")[2] for word in reported], ["90", "220"])
 
     def test_without_hmat_nothing_is_told(self) -> None:
         self.assertFalse(

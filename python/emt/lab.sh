@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from tierlab.apt import Apt
 
-folder = Path(sys.argv[1])
-Apt(folder / "apt").get("emt", "download", "libpython3.13-dev", cwd=folder)
+directory = Path(sys.argv[1])
+Apt(directory / "apt").get("emt", "download", "libpython3.13-dev", cwd=directory)
 PYTHON
     rm -rf "$headers"
     dpkg-deb -x "$scratch"/libpython3.13-dev_*.deb "$headers"

@@ -36,7 +36,7 @@ STEP_S = 10.0
 
 #: A search for a maximum load: seconds of a run, and of its beginning, which is not judged as
 #: partitions start as what a tenant happened to get.
-RUN_S, BEGIN_S = 60, 20
+RUN_S, START_S = 60, 20
 
 #: Steps of the search, in shares of the published maximum.
 LOAD_STEP = 0.02
@@ -66,9 +66,9 @@ class Alternating(gymnasium.Env[Observation, Observation]):
 
     def __init__(self, scenarios: Iterable[Path], curve: Path) -> None:
         self._envs = {s.stem: TierwiseEnv(s, overrides=training_curve(s)) for s in scenarios}
-        self._turns = itertools.cycle(self._envs)
-        self._turn = next(self._turns)
-        first = self._envs[self._turn]
+        self._order = itertools.cycle(self._envs)
+        self._current = next(self._order)
+        first = self._envs[self._current]
         self.observation_space, self.action_space = first.observation_space, first.action_space
         self._rewards: list[float] = []
         self._transitions = 0
@@ -82,13 +82,13 @@ class Alternating(gymnasium.Env[Observation, Observation]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode of the next scenario."""
         super().reset(seed=seed, options=options)
-        self._turn = next(self._turns)
+        self._current = next(self._order)
         self._rewards = []
-        return self._envs[self._turn].reset(seed=int(self.np_random.integers(2**31)))
+        return self._envs[self._current].reset(seed=int(self.np_random.integers(2**31)))
 
     def step(self, action: Observation) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """A step of the scenario whose turn it is."""
-        outcome = self._envs[self._turn].step(action)
+        outcome = self._envs[self._current].step(action)
         self._rewards.append(outcome[1])
         self._transitions += 1
         if outcome[3]:
@@ -101,7 +101,7 @@ class Alternating(gymnasium.Env[Observation, Observation]):
         met = float((rewards >= 0.0).mean())
         line = (
             self._transitions,
-            self._turn,
+            self._current,
             f"{rewards.mean():.4f}",
             f"{met:.4f}",
             f"{seconds:.1f}",
@@ -194,7 +194,7 @@ def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, fl
     tenants = zip(answer["result"]["tenants"], itertools.count())
     index = next(i for tenant, i in tenants if tenant["name"] == service)
     slo = answer["result"]["tenants"][index]["latency"]["slo_ms"]
-    points = [p["tenants"][index] for p in answer["timeline"] if p["time_seconds"] > BEGIN_S]
+    points = [p["tenants"][index] for p in answer["timeline"] if p["time_seconds"] > START_S]
     usage = [point["usage_bytes"][0] / sum(point["usage_bytes"]) for point in points]
     return all(point["p99_ms"] <= slo for point in points), float(np.mean(usage))
 

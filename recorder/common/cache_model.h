@@ -61,15 +61,15 @@ static inline bool cache_model_access(struct cache_model *cache, uint64_t line)
     uint32_t tag = (uint32_t)(line >> cache->set_bits) + 1;
     if (set[0] == tag)
         return false;
-    uint32_t carried = set[0];
+    uint32_t moved = set[0];
     for (uint32_t way = 1; way < cache->ways; way++) {
         uint32_t next = set[way];
-        set[way] = carried;
+        set[way] = moved;
         if (next == tag) {
             set[0] = tag;
             return false;
         }
-        carried = next;
+        moved = next;
     }
     set[0] = tag;
     return true;

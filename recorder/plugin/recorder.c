@@ -73,7 +73,7 @@ static void close_window(enum wire_reason reason)
     struct window_counts counts = window_counts();
     struct wire_window head = {.magic = "TWRW",
                                .reason = reason,
-                               .births = counts.births,
+                               .allocations = counts.allocations,
                                .accesses = counts.accesses,
                                .unmaps = counts.unmaps};
     message.length = 0;

@@ -25,8 +25,8 @@ static uint32_t next_page;
 
 static struct wire_access *rows;
 static size_t n_rows, rows_capacity;
-static struct wire_birth *births;
-static size_t n_births, births_capacity;
+static struct wire_allocation *allocations;
+static size_t n_allocations, allocations_capacity;
 static uint32_t *unmaps;
 static size_t n_unmaps, unmaps_capacity;
 
@@ -48,8 +48,8 @@ static void bear(struct page_entry *entry, uint64_t vpn, bool store, uint16_t th
     bool file = mapping == MAPPING_FILE_SHARED || (mapping == MAPPING_FILE_PRIVATE && !store);
     if (next_page == UINT32_MAX)
         fatal("more than 2^32 pages were allocated in one recording");
-    GROW(births, births_capacity, n_births + 1);
-    births[n_births++] = (struct wire_birth){
+    GROW(allocations, allocations_capacity, n_allocations + 1);
+    allocations[n_allocations++] = (struct wire_allocation){
         .vpn = vpn, .page = next_page, .thread = thread, .kind = file ? WIRE_FILE : WIRE_ANON};
     entry->id_plus_one = ++next_page;
     entry->cow = file && mapping == MAPPING_FILE_PRIVATE;
@@ -95,7 +95,7 @@ static inline struct wire_access *row_of(uint64_t vpn, bool store, uint16_t thre
  * The cache is indexed by page number in allocation order, as if the kernel handed out physical
  * pages one after the other; virtual addresses would let page-aligned heaps and stacks collide.
  */
-static inline void look_in_cache(struct wire_access *row, uint64_t line_in_page, bool store)
+static inline void access_cache(struct wire_access *row, uint64_t line_in_page, bool store)
 {
     uint64_t line = (uint64_t)row->page << (PAGE_SHIFT - LINE_SHIFT) | line_in_page;
     if (cache_model_access(&llc, line)) {
@@ -123,7 +123,7 @@ void window_access(uint64_t address, unsigned bytes, bool store, uint16_t thread
     count(row, store, thread, 1);
     uint64_t line = address >> LINE_SHIFT;
     const uint64_t lines_in_page = PAGE_BYTES / LINE_BYTES;
-    look_in_cache(row, line % lines_in_page, store);
+    access_cache(row, line % lines_in_page, store);
     uint64_t last = address + bytes - 1;
     if (__builtin_expect(last >> LINE_SHIFT == line, 1))
         return;
@@ -131,7 +131,7 @@ void window_access(uint64_t address, unsigned bytes, bool store, uint16_t thread
         row = row_of(last >> PAGE_SHIFT, store, thread);
         count(row, store, thread, 1);
     }
-    look_in_cache(row, (last >> LINE_SHIFT) % lines_in_page, store);
+    access_cache(row, (last >> LINE_SHIFT) % lines_in_page, store);
 }
 
 /* One line at a time, from byte `start` of page `vpn` to byte `end` of it; returns the row. */
@@ -142,7 +142,7 @@ static struct wire_access *copy_in_page(uint64_t vpn, uint64_t start, uint64_t e
     uint64_t first = start >> LINE_SHIFT, last = (end - 1) >> LINE_SHIFT;
     count(row, store, thread, (uint32_t)(last - first + 1));
     for (uint64_t line = first; line <= last; line++)
-        look_in_cache(row, line, store);
+        access_cache(row, line, store);
     return row;
 }
 
@@ -231,15 +231,15 @@ void window_move(uint64_t from, uint64_t to, uint64_t bytes)
 
 struct window_counts window_counts(void)
 {
-    return (struct window_counts){(uint32_t)n_births, (uint32_t)n_rows, (uint32_t)n_unmaps};
+    return (struct window_counts){(uint32_t)n_allocations, (uint32_t)n_rows, (uint32_t)n_unmaps};
 }
 
 void window_take(struct wire_buffer *buffer)
 {
-    wire_append(buffer, births, n_births * sizeof *births);
+    wire_append(buffer, allocations, n_allocations * sizeof *allocations);
     wire_append(buffer, rows, n_rows * sizeof *rows);
     wire_append(buffer, unmaps, n_unmaps * sizeof *unmaps);
-    n_births = n_rows = n_unmaps = 0;
+    n_allocations = n_rows = n_unmaps = 0;
     forget_lookups();
 }
 

@@ -50,7 +50,7 @@ void window_move(uint64_t from, uint64_t to, uint64_t bytes);
 
 /* Appends the lists of the window to a message and starts the next window. */
 struct window_counts {
-    uint32_t births, accesses, unmaps;
+    uint32_t allocations, accesses, unmaps;
 };
 struct window_counts window_counts(void);
 void window_take(struct wire_buffer *buffer);

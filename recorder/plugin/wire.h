@@ -32,7 +32,7 @@ struct wire_window {
     char magic[4]; /* "TWRW" */
     uint32_t reason;
     uint64_t instructions;
-    uint32_t threads, births, accesses,
+    uint32_t threads, allocations, accesses,
         unmaps; /* lengths of the lists that follow, in this order */
 };
 
@@ -42,7 +42,7 @@ struct wire_thread {
     uint64_t instructions;
 };
 
-struct wire_birth {
+struct wire_allocation {
     uint64_t vpn;
     uint32_t page;
     uint16_t thread;
@@ -74,7 +74,7 @@ struct wire_end {
 _Static_assert(sizeof(struct wire_hello) == 16, "as documented");
 _Static_assert(sizeof(struct wire_window) == 32, "as documented");
 _Static_assert(sizeof(struct wire_thread) == 16, "as documented");
-_Static_assert(sizeof(struct wire_birth) == 16, "as documented");
+_Static_assert(sizeof(struct wire_allocation) == 16, "as documented");
 _Static_assert(sizeof(struct wire_access) == 24, "as documented");
 _Static_assert(sizeof(struct wire_exec) == 16, "as documented");
 _Static_assert(sizeof(struct wire_end) == 16, "as documented");

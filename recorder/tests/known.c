@@ -21,7 +21,7 @@
 
 static FILE *report;
 
-static void tell(const char *name, volatile void *address)
+static void print_address(const char *name, volatile void *address)
 {
     fprintf(report, "%s %lu\n", name, (unsigned long)address);
     fflush(report);
@@ -60,7 +60,7 @@ static void load_each(volatile uint64_t *memory, unsigned long pages)
 static void scenario_counts(void)
 {
     volatile uint64_t *memory = anonymous(100);
-    tell("area", memory);
+    print_address("area", memory);
     store_each(memory, 100);
     for (int round = 0; round < 3; round++)
         load_each(memory, 100);
@@ -70,7 +70,7 @@ static void scenario_counts(void)
 static void scenario_crossing(void)
 {
     volatile char *memory = (volatile char *)anonymous(2);
-    tell("area", memory);
+    print_address("area", memory);
     *(volatile uint64_t *)(memory + 60) = 1;
     *(volatile uint64_t *)(memory + PAGE - 4) = 1;
 }
@@ -79,7 +79,7 @@ static void scenario_crossing(void)
 static void scenario_unmap(void)
 {
     volatile uint64_t *memory = anonymous(10);
-    tell("area", memory);
+    print_address("area", memory);
     store_each(memory, 10);
     munmap((void *)memory, 10 * PAGE);
     map((void *)memory, 10, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1);
@@ -90,7 +90,7 @@ static void scenario_unmap(void)
 static void scenario_discard(void)
 {
     volatile uint64_t *memory = anonymous(10);
-    tell("area", memory);
+    print_address("area", memory);
     store_each(memory, 10);
     madvise((void *)memory, 4 * PAGE, MADV_DONTNEED);
     store_each(memory, 2);
@@ -101,8 +101,8 @@ static void scenario_move(void)
 {
     volatile uint64_t *memory = anonymous(8);
     volatile uint64_t *target = anonymous(8);
-    tell("from", memory);
-    tell("to", target);
+    print_address("from", memory);
+    print_address("to", target);
     store_each(memory, 8);
     mremap((void *)memory, 8 * PAGE, 8 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, target);
     load_each(target, 8);
@@ -113,7 +113,7 @@ static void scenario_break(void)
 {
     sbrk((intptr_t)(-(uintptr_t)sbrk(0) & (PAGE - 1)));
     volatile uint64_t *memory = sbrk(4 * PAGE);
-    tell("area", memory);
+    print_address("area", memory);
     store_each(memory, 4);
     sbrk(-2 * (intptr_t)PAGE);
 }
@@ -125,8 +125,8 @@ static void scenario_file(const char *path)
     int file = open(path, O_RDWR);
     volatile uint64_t *private = map(NULL, 4, MAP_PRIVATE, file);
     volatile uint64_t *shared = map(NULL, 4, MAP_SHARED, file);
-    tell("private", private);
-    tell("shared", shared);
+    print_address("private", private);
+    print_address("shared", shared);
     load_each(private, 4);
     store_each(private, 1);
     store_each(shared, 4);
@@ -138,7 +138,7 @@ static void scenario_read(const char *path)
 {
     int file = open(path, O_RDONLY);
     volatile uint64_t *buffer = anonymous(3);
-    tell("buffer", buffer);
+    print_address("buffer", buffer);
     if (pread(file, (void *)buffer, 2 * PAGE, PAGE) != (ssize_t)(2 * PAGE))
         exit(1);
     if (read(file, (char *)buffer + 2 * PAGE, 100) != 100)
@@ -165,7 +165,7 @@ static void scenario_threads(void)
     pthread_t threads[2];
     for (uintptr_t i = 0; i < 2; i++) {
         areas[i] = anonymous(20);
-        tell(i ? "second" : "first", areas[i]);
+        print_address(i ? "second" : "first", areas[i]);
     }
     for (uintptr_t i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, worker, (void *)i);
@@ -184,7 +184,7 @@ static void *store_fifty(void *page)
 static void scenario_relay(void)
 {
     volatile uint64_t *memory = anonymous(10);
-    tell("area", memory);
+    print_address("area", memory);
     for (int i = 0; i < 10; i++) {
         pthread_t thread;
         pthread_create(&thread, NULL, store_fifty, (void *)(memory + i * PAGE / 8));
@@ -196,7 +196,7 @@ static void scenario_relay(void)
 static void scenario_fork(void)
 {
     volatile uint64_t *memory = anonymous(4);
-    tell("area", memory);
+    print_address("area", memory);
     if (fork() == 0) {
         for (int round = 0; round < 1000; round++)
             store_each(memory, 4);
@@ -210,7 +210,7 @@ static void scenario_fork(void)
 static void scenario_sweep(void)
 {
     volatile uint64_t *memory = anonymous(256);
-    tell("area", memory);
+    print_address("area", memory);
     for (int round = 0; round < 2; round++) {
         for (unsigned long line = 0; line < 256 * PAGE / 64; line++)
             (void)memory[line * 8];
@@ -221,7 +221,7 @@ static void scenario_sweep(void)
 static void scenario_close(void)
 {
     volatile uint64_t *memory = anonymous(5);
-    tell("area", memory);
+    print_address("area", memory);
     closefrom(0);
     store_each(memory, 5);
 }
@@ -231,7 +231,7 @@ static void scenario_wait(void)
 {
     volatile uint64_t *memory = anonymous(5);
     store_each(memory, 5);
-    tell("area", memory);
+    print_address("area", memory);
     pause();
 }
 

@@ -316,8 +316,8 @@ def versions():
 def write_table():
     """Renews what lies between the two markers of traces/README.md."""
     readme = TRACES / "README.md"
-    begin, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
-    before, rest = readme.read_text().split(begin)
+    start_mark, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
+    before, rest = readme.read_text().split(start_mark)
     after = rest.split(end)[1]
     table = run(
         ["cargo", "run", "-q", "--release", "--bin", "trace-table", TRACES],
@@ -327,7 +327,7 @@ def write_table():
     ).stdout
     lines = "".join(f"- {version}\n" for version in versions())
     half_written = readme.with_suffix(".tmp")
-    half_written.write_text(f"{before}{begin}{lines}\n{table}{end}{after}")
+    half_written.write_text(f"{before}{start_mark}{lines}\n{table}{end}{after}")
     half_written.rename(readme)
 
 

@@ -7,11 +7,11 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::{Machine, PRESETS};
-use tierwise_sim::scenario::{Scenario, Source, TierSize, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{PageAccess, Window, WindowSource};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 
 /// Recorded windows merged into one, as in the scenarios of the shipped traces: policies sample
@@ -86,13 +86,13 @@ impl TraceMachine {
     }
 
     /// Refuses arguments of the machine when a scenario describes one.
-    pub fn refuse_beside(&self, scenario: &Path) -> Outcome {
-        let said = [
+    pub fn refuse_beside(&self, scenario: &Path) -> CommandResult {
+        let message = [
             ("--machine", self.machine.is_some()),
             ("--fast-share", self.fast_share.is_some()),
             ("--fast", self.fast.is_some()),
         ];
-        match said.into_iter().find(|&(_, said)| said) {
+        match message.into_iter().find(|&(_, message)| message) {
             None => Ok(()),
             Some((flag, _)) => Err(Failure::User(format!(
                 "{flag} describes the machine of a bare trace, and {} describes its own; change \
@@ -184,7 +184,7 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
         measure_to: end.then(|| "end".to_owned()),
         merge: MERGE,
         dilation,
-        ..WorkloadSpec::new(name, Source::Trace(path.to_owned()))
+        ..WorkloadSpec::new(name, WorkloadSource::Trace(path.to_owned()))
     })
 }
 
@@ -222,12 +222,12 @@ mod tests {
     fn a_share_is_a_fraction() {
         assert_eq!(share("0.25"), Ok(0.25));
         for (found, meant) in [("33", "0.33"), ("33%", "0.33"), ("100", "1")] {
-            let said = share(found).unwrap_err();
-            assert!(said.ends_with(&format!("; did you mean {meant}?")), "{said}");
+            let message = share(found).unwrap_err();
+            assert!(message.ends_with(&format!("; did you mean {meant}?")), "{message}");
         }
         for found in ["0", "-1", "nan", "inf", "1e9", "", "much"] {
-            let said = share(found).unwrap_err();
-            assert_eq!(said, "allowed: a number above 0, up to 2", "{found}");
+            let message = share(found).unwrap_err();
+            assert_eq!(message, "allowed: a number above 0, up to 2", "{found}");
         }
         assert_eq!(
             preset("dram-clx").unwrap_err().split("? ").next(),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_is_told_in_words() {
+    fn the_machine_is_described_in_words() {
         assert_eq!(
             TraceMachine::default().words(),
             "on dram-cxl, with 33.3 % of it in fast memory"

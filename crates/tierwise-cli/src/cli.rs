@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::{
     advise, compare, config, conform, daemon, doctor, explain, generate, policies, profile, record,
     record_live, reproduce, restore, scenario, simulate, status, top, trace,
@@ -50,17 +50,17 @@ pub enum Command {
     Explain(explain::Explain),
     Conform(conform::Conform),
     Policies(policies::Policies),
-    Profile(profile::Profile),
+    Profile(profile::ProfileCommand),
     Reproduce(reproduce::Reproduce),
     Scenario(scenario::ScenarioCommand),
-    Record(record::Record),
+    Record(record::RecordCommand),
     RecordLive(record_live::RecordLive),
-    Trace(trace::Trace),
+    Trace(trace::TraceCommand),
     Doctor(doctor::Doctor),
-    Status(status::Status),
+    Status(status::StatusCommand),
     Top(top::Top),
-    Daemon(daemon::Daemon),
-    Config(config::Config),
+    Daemon(daemon::DaemonCommand),
+    Config(config::ConfigCommand),
     Restore(restore::Restore),
     Completions(generate::Completions),
     Man(generate::Man),
@@ -69,7 +69,7 @@ pub enum Command {
 }
 
 impl Command {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         match self {
             Self::Compare(command) => command.execute(),
             Self::Simulate(command) => command.execute(),

@@ -35,11 +35,13 @@ fn every_documented_command_parses() {
     for (name, text) in blocks::documents() {
         for block in blocks::blocks(&name, &text) {
             let commands = blocks::commands(&block).unwrap_or_else(|why| panic!("{why}"));
-            let problem =
-                |c: &blocks::Command| Some((c.place.clone(), misunderstood(&c.line, true)?));
+            let problem = |c: &blocks::DocumentedCommand| {
+                Some((c.place.clone(), misunderstood(&c.line, true)?))
+            };
             wrong.extend(commands.iter().filter_map(problem));
         }
-        let problem = |c: &blocks::Command| Some((c.place.clone(), misunderstood(&c.line, false)?));
+        let problem =
+            |c: &blocks::DocumentedCommand| Some((c.place.clone(), misunderstood(&c.line, false)?));
         wrong.extend(blocks::mentions(&name, &text).iter().filter_map(problem));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -9,7 +9,7 @@ use tierwise_sim::error::SimError;
 use tierwise_trace::TraceError;
 
 /// The result of a command.
-pub type Outcome = Result<(), Failure>;
+pub type CommandResult = Result<(), Failure>;
 
 /// The failure that stopped a command.
 #[derive(Debug)]

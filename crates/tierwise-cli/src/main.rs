@@ -41,7 +41,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
-        Err(said) => return answer(&said),
+        Err(message) => return answer(&message),
     };
     cli.color.write_global();
     match cli.command.execute() {
@@ -51,9 +51,9 @@ fn main() -> ExitCode {
 }
 
 /// Prints clap's message: the help, or the mistake in the command.
-fn answer(said: &clap::Error) -> ExitCode {
-    match said.print() {
-        Err(error) if !said.use_stderr() => failure::Failure::from(error).report(),
-        _ => ExitCode::from(said.exit_code() as u8),
+fn answer(message: &clap::Error) -> ExitCode {
+    match message.print() {
+        Err(error) if !message.use_stderr() => failure::Failure::from(error).report(),
+        _ => ExitCode::from(message.exit_code() as u8),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tierwise_trace::unnamed::UnnamedFile;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 
 /// A file in the making, beside the place where it will appear.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl NewFile {
     }
 
     /// Puts the finished file in its place.
-    pub fn finish(self) -> Outcome {
+    pub fn finish(self) -> CommandResult {
         let fail = |error: io::Error| Failure::Internal(not_written(&self.path, &error));
         match self.target {
             Target::Direct(mut file) => file.flush().map_err(fail),
@@ -94,19 +94,19 @@ fn not_written(path: &Path, error: &io::Error) -> String {
 }
 
 /// Writes a whole file: beside its place first, then renamed.
-pub fn whole_file(path: &Path, bytes: &[u8]) -> Outcome {
+pub fn whole_file(path: &Path, bytes: &[u8]) -> CommandResult {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes)?;
     file.finish()
 }
 
 /// Says something on stderr. That stderr cannot be written changes no result.
-pub fn tell(line: fmt::Arguments<'_>) {
+pub fn print_error_line(line: fmt::Arguments<'_>) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Prints a value as JSON on stdout.
-pub fn json(value: &impl Serialize) -> Outcome {
+pub fn json(value: &impl Serialize) -> CommandResult {
     let mut out = io::stdout().lock();
     serde_json::to_writer_pretty(&mut out, value)?;
     writeln!(out)?;
@@ -124,8 +124,8 @@ pub fn width() -> u16 {
     {
         return width.0;
     }
-    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    said.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
+    let message = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    message.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::{input, output};
 
 /// List the policies with their summaries, required signals and sources.
@@ -50,7 +50,7 @@ struct Row {
 }
 
 impl Policies {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         if let Some(Show::Show { name }) = &self.command {
             let text = input::policy(name)?.text().to_owned();
             return Ok(std::io::stdout().write_all(text.as_bytes())?);
@@ -104,7 +104,7 @@ fn needs(signals: &Signals) -> Vec<String> {
     needs
 }
 
-fn print(rows: &[Row]) -> Outcome {
+fn print(rows: &[Row]) -> CommandResult {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(output::width());

@@ -7,7 +7,7 @@ const STEPS: u64 = 1000;
 
 /// The bar.
 #[derive(Debug)]
-pub struct Progress(ProgressBar);
+pub struct RunProgress(ProgressBar);
 
 /// One run's part of the bar.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Job<'a> {
     done: u64,
 }
 
-impl Progress {
+impl RunProgress {
     /// For so many runs.
     pub fn new(runs: usize) -> Self {
         let bar = ProgressBar::new(runs as u64 * STEPS);
@@ -33,7 +33,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for RunProgress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

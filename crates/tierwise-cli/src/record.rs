@@ -11,7 +11,7 @@ use tierwise_trace::record::{
     DEFAULT_WINDOW_INSTRUCTIONS, RecordError, RecordOptions, RecordSummary, record,
 };
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 use crate::trace::llc;
 use crate::value::{WINDOW, whole};
@@ -32,7 +32,7 @@ use crate::value::{WINDOW, whole};
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]
-pub struct Record {
+pub struct RecordCommand {
     /// The trace to write.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -58,8 +58,8 @@ pub struct Record {
     command: Vec<String>,
 }
 
-impl Record {
-    pub fn execute(&self) -> Outcome {
+impl RecordCommand {
+    pub fn execute(&self) -> CommandResult {
         let mut options = RecordOptions::new(self.command.clone(), &self.output);
         options.overwrite = self.force;
         options.window_instructions = self.window;
@@ -86,7 +86,7 @@ impl Record {
     }
 
     fn describe(&self, summary: &RecordSummary) {
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}, {}, {}",
             self.output.display(),
             counted(summary.totals.windows, "window"),
@@ -95,13 +95,13 @@ impl Record {
             Bytes(summary.bytes)
         ));
         for program in &summary.followed {
-            crate::output::tell(format_args!(
+            crate::output::print_error_line(format_args!(
                 "note: followed the program to {}",
                 program.display()
             ));
         }
         if summary.children > 0 {
-            crate::output::tell(format_args!(
+            crate::output::print_error_line(format_args!(
                 "warning: the trace is without {}; it holds what the first process did, and the \
                  programs that it executed. To record a forked program, give it as COMMAND itself, \
                  without what forks it: timeout, sudo or a shell before it, or an option to run \
@@ -113,7 +113,7 @@ impl Record {
 }
 
 /// Fails unless the trace holds the whole program and the program succeeded.
-fn verdict(summary: &RecordSummary) -> Outcome {
+fn verdict(summary: &RecordSummary) -> CommandResult {
     let status = summary.status;
     if summary.totals.windows == 0 {
         return Err(Failure::Cut(format!(
@@ -167,7 +167,7 @@ mod tests {
         code << 8
     }
 
-    fn judged(status: i32, windows: u64, complete: bool, stopped: bool) -> Outcome {
+    fn judged(status: i32, windows: u64, complete: bool, stopped: bool) -> CommandResult {
         let mut summary = RecordSummary {
             totals: Default::default(),
             bytes: 1,

@@ -12,7 +12,7 @@ use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;
 use tierwised::config::Config;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::record_live;
 
 /// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
@@ -32,7 +32,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
         let mut out = anstream::stdout().lock();
         let lines = self.lines(&roots)?;
@@ -86,7 +86,7 @@ fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>
                 Left::Places(places) => lines.extend(places.iter().map(|place| {
                     format!("kdamond {place}: off, unless another user has it by now")
                 })),
-                Left::Unknown(said) => lines.push(said),
+                Left::Unknown(message) => lines.push(message),
             }
         }
         let left = trace::remove_left(roots)?;
@@ -128,11 +128,11 @@ mod tests {
         let state = tree.path().join("state/settings.json");
         let (mut settings, _) = Settings::open(&roots, &state).unwrap();
         settings.take(Knob::NumaBalancing, "2").unwrap();
-        let said = match restore.lines(&roots) {
-            Err(Failure::Internal(said)) => said,
+        let message = match restore.lines(&roots) {
+            Err(Failure::Internal(message)) => message,
             other => panic!("{other:?}"),
         };
-        assert!(said.contains("in use by a Tierwise that still runs"), "{said}");
+        assert!(message.contains("in use by a Tierwise that still runs"), "{message}");
         // As after kill -9: the file is there, its owner is not.
         let left = fs::read(&state).unwrap();
         drop(settings);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn leftover_kdamond_is_turned_off() {
+    fn leftover_kdamond_is_stopped() {
         let (tree, roots, restore) = tree();
         let place = roots.sys.join("kernel/mm/damon/admin/kdamonds/0");
         put(&place.join("state"), "on\n");

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tierwise_sim::record::{RunRecord, VERSION};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::input::cannot_read;
 use crate::output::NewFile;
 
@@ -18,7 +18,7 @@ const LEVEL: i32 = 3;
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Writes a record into a file that was opened for `path`.
-pub fn write(record: &RunRecord, path: &Path, mut file: NewFile) -> Outcome {
+pub fn write(record: &RunRecord, path: &Path, mut file: NewFile) -> CommandResult {
     if path.extension().is_some_and(|e| e == "zst") {
         let mut out = zstd::Encoder::new(&mut file, LEVEL)?;
         json(record, &mut out)?;
@@ -29,7 +29,7 @@ pub fn write(record: &RunRecord, path: &Path, mut file: NewFile) -> Outcome {
     file.finish()
 }
 
-fn json(record: &RunRecord, out: &mut dyn Write) -> Outcome {
+fn json(record: &RunRecord, out: &mut dyn Write) -> CommandResult {
     let mut out = BufWriter::new(out);
     serde_json::to_writer(&mut out, record)?;
     writeln!(out)?;

@@ -8,9 +8,9 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::run::Prepared;
-use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::table::{new_table, write_table};
 use crate::{input, output};
 
@@ -52,7 +52,7 @@ enum Action {
 }
 
 impl ScenarioCommand {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
             Action::Check { files, json } => check(files, *json),
             Action::List { directory, json } => list(directory.as_deref(), *json),
@@ -86,7 +86,7 @@ struct Tenant {
     resident_bytes: u64,
 }
 
-fn check(files: &[PathBuf], json: bool) -> Outcome {
+fn check(files: &[PathBuf], json: bool) -> CommandResult {
     let checked = files.iter().map(|file| check_one(file)).collect::<Result<Vec<_>, _>>()?;
     if json { output::json(&checked) } else { checked.iter().try_for_each(print) }
 }
@@ -121,9 +121,9 @@ fn check_one(path: &Path) -> Result<Checked, Failure> {
 
 fn what_runs(workload: &WorkloadSpec) -> String {
     match &workload.source {
-        Source::Trace(path) => path.display().to_string(),
-        Source::Generator(pattern, _) => format!("generator {pattern}"),
-        Source::Service(service) => {
+        WorkloadSource::Trace(path) => path.display().to_string(),
+        WorkloadSource::Generator(pattern, _) => format!("generator {pattern}"),
+        WorkloadSource::Service(service) => {
             format!(
                 "a service, {:.0} requests per second on average",
                 service.arrivals.mean_per_second()
@@ -132,7 +132,7 @@ fn what_runs(workload: &WorkloadSpec) -> String {
     }
 }
 
-fn print(checked: &Checked) -> Outcome {
+fn print(checked: &Checked) -> CommandResult {
     let mut out = anstream::stdout().lock();
     writeln!(out, "{}: {}: {}", checked.file, checked.name, checked.summary)?;
     let head = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
@@ -167,7 +167,7 @@ struct Listed {
     summary: String,
 }
 
-fn list(directory: Option<&Path>, json: bool) -> Outcome {
+fn list(directory: Option<&Path>, json: bool) -> CommandResult {
     let directory = match directory {
         Some(directory) => directory.to_owned(),
         None => shipped().ok_or_else(|| {
@@ -211,7 +211,7 @@ fn shipped() -> Option<PathBuf> {
     places.find(|place| place.is_dir())
 }
 
-fn find(directory: &Path, files: &mut Vec<PathBuf>) -> Outcome {
+fn find(directory: &Path, files: &mut Vec<PathBuf>) -> CommandResult {
     let refuse = |error| Failure::User(format!("{}: {error}", directory.display()));
     for entry in directory.read_dir().map_err(refuse)? {
         let path = entry.map_err(refuse)?.path();

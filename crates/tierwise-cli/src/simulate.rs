@@ -13,11 +13,11 @@ use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::Scenario;
 
 use crate::bare_trace::TraceMachine;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::input;
 use crate::number::counted;
 use crate::output::NewFile;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::run_file;
 use crate::value::{time, whole};
 
@@ -80,7 +80,7 @@ const INTERVAL: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(24 * 3600);
 
 impl Simulate {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let scenario = input::scenario_or_trace(&self.scenario, &self.machine)?;
         let recipe = match (&self.recipe, &self.policy) {
             (Some(path), _) => input::recipe(path, &scenario)?,
@@ -100,7 +100,7 @@ impl Simulate {
         if let (Some(record), Some(path), Some(file)) = (&output.record, &self.record_run, run_file)
         {
             run_file::write(record, path, file)?;
-            tell_left_out(record);
+            print_left_out(record);
         }
         sink.write(&output.timeline)?;
         conclude(&output.result);
@@ -121,7 +121,7 @@ impl Simulate {
     }
 
     fn simulate(&self, scenario: Scenario, recipe: &Recipe) -> Result<RunOutput, Failure> {
-        let progress = Progress::new(1);
+        let progress = RunProgress::new(1);
         let mut job = progress.job(&scenario.name, recipe.name());
         let prepared = Prepared::load(scenario)?;
         let options = RunOptions {
@@ -144,7 +144,7 @@ enum Sink {
 }
 
 impl Sink {
-    fn write(self, timeline: &[TimelinePoint]) -> Outcome {
+    fn write(self, timeline: &[TimelinePoint]) -> CommandResult {
         match self {
             Self::Stdout => json_lines(timeline, &mut io::stdout().lock()),
             Self::JsonLines(mut file) => {
@@ -160,7 +160,7 @@ impl Sink {
     }
 }
 
-fn json_lines(timeline: &[TimelinePoint], out: &mut dyn Write) -> Outcome {
+fn json_lines(timeline: &[TimelinePoint], out: &mut dyn Write) -> CommandResult {
     let mut out = BufWriter::new(out);
     for point in timeline {
         serde_json::to_writer(&mut out, point)?;
@@ -170,22 +170,22 @@ fn json_lines(timeline: &[TimelinePoint], out: &mut dyn Write) -> Outcome {
 }
 
 #[cfg(feature = "parquet")]
-fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
-    use tierwise_trace::export::parquet::{Cell, Kind, ParquetTable};
+fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> CommandResult {
+    use tierwise_trace::export::parquet::{Cell, ColumnKind, ParquetTable};
 
     let tenants = || timeline.iter().flat_map(|point| &point.tenants);
     let tiers = tenants().map(|tenant| tenant.usage_bytes.len()).max().unwrap_or(0);
     let usage: Vec<String> = (0..tiers).map(|tier| format!("usage_bytes_tier{tier}")).collect();
     let mut columns = vec![
-        ("time_seconds", Kind::Real),
-        ("fast_access_ratio", Kind::Real),
-        ("promotions", Kind::Whole),
-        ("demotions", Kind::Whole),
-        ("tenant", Kind::Text),
-        ("tenant_throughput", Kind::Real),
-        ("tenant_fast_access_ratio", Kind::Real),
+        ("time_seconds", ColumnKind::Real),
+        ("fast_access_ratio", ColumnKind::Real),
+        ("promotions", ColumnKind::Whole),
+        ("demotions", ColumnKind::Whole),
+        ("tenant", ColumnKind::Text),
+        ("tenant_throughput", ColumnKind::Real),
+        ("tenant_fast_access_ratio", ColumnKind::Real),
     ];
-    columns.extend(usage.iter().map(|name| (name.as_str(), Kind::Whole)));
+    columns.extend(usage.iter().map(|name| (name.as_str(), ColumnKind::Whole)));
     let mut table = ParquetTable::new(file, &columns)?;
     for point in timeline {
         for tenant in &point.tenants {
@@ -207,9 +207,9 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> Outcome {
 }
 
 /// Reports the events that the record had no space for.
-fn tell_left_out(record: &RunRecord) {
+fn print_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "only counted in the record: {}; it keeps the first {MOVES_OF_A_PAGE} of a page and \
              {MOVES_IN_ALL} in all",
             counted(record.moves_left_out, "move")
@@ -219,7 +219,7 @@ fn tell_left_out(record: &RunRecord) {
 
 /// The end of the run, in a line on stderr: stdout belongs to the points.
 fn conclude(result: &PolicyResult) {
-    crate::output::tell(format_args!(
+    crate::output::print_error_line(format_args!(
         "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} promoted, {} demoted",
         result.policy,
         result.slowdown,
@@ -229,7 +229,7 @@ fn conclude(result: &PolicyResult) {
     ));
     for tenant in &result.tenants {
         if let Some(why) = &tenant.failure {
-            crate::output::tell(format_args!("{}: {why}", tenant.name));
+            crate::output::print_error_line(format_args!("{}: {why}", tenant.name));
         }
     }
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anstyle::{AnsiColor, Color, Style};
 use clap::Args;
-use tierwised::view::{Failed, Mode, Snapshot};
+use tierwised::view::{DaemonMode, Failed, Snapshot};
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::live::{Socket, rates, words};
 use crate::number::{counted, grouped};
 use crate::output;
@@ -23,7 +23,7 @@ const WARNING: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)
 /// `tierwise top` shows the same and updates it.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise status\n  tierwise status --json | jq .tenants")]
-pub struct Status {
+pub struct StatusCommand {
     #[command(flatten)]
     socket: Socket,
     /// Print the daemon's whole snapshot as JSON, like /api/v1/snapshot.
@@ -31,8 +31,8 @@ pub struct Status {
     json: bool,
 }
 
-impl Status {
-    pub fn execute(&self) -> Outcome {
+impl StatusCommand {
+    pub fn execute(&self) -> CommandResult {
         let snapshot = self.socket.snapshot()?;
         if self.json {
             return output::json(&snapshot);
@@ -42,9 +42,12 @@ impl Status {
 }
 
 /// Prints a snapshot.
-fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
-    let style =
-        if snapshot.mode == Mode::Manage { HEAD } else { HEAD.fg_color(WARNING.get_fg_color()) };
+fn print(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
+    let style = if snapshot.mode == DaemonMode::Manage {
+        HEAD
+    } else {
+        HEAD.fg_color(WARNING.get_fg_color())
+    };
     writeln!(out, "{style}{}{style:#}", words::title(snapshot))?;
     if !snapshot.mode_reason.is_empty() {
         writeln!(out, "{}", snapshot.mode_reason)?;
@@ -63,7 +66,7 @@ fn print(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn tiers(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+fn tiers(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     let head = ["TIER", "NODES", "CAPACITY", "USED", "FREE", "LATENCY"];
     let mut table = new_table(head.map(str::to_owned).to_vec());
     for tier in &snapshot.tiers {
@@ -80,7 +83,7 @@ fn tiers(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     if snapshot.tenants.is_empty() {
         return Ok(writeln!(
             out,
@@ -108,7 +111,7 @@ fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-fn moved(out: &mut impl Write, snapshot: &Snapshot) -> Outcome {
+fn moved(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     let counters = &snapshot.counters;
     let failed = |all: &[Failed]| match all.iter().map(|f| f.count).sum::<u64>() {
         0 => String::new(),
@@ -134,7 +137,7 @@ fn newest(
     out: &mut impl Write,
     head: &str,
     lines: impl DoubleEndedIterator<Item = (f64, String)>,
-) -> Outcome {
+) -> CommandResult {
     let mut last: Vec<(f64, String)> = lines.rev().take(LINES).collect();
     if last.is_empty() {
         return Ok(());

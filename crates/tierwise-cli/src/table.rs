@@ -5,7 +5,7 @@ use std::io::Write;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output;
 
 const HEAD: Style = Style::new().bold();
@@ -26,7 +26,7 @@ pub fn new_table(head: Vec<String>) -> Table {
 }
 
 /// Writes a table no wider than the terminal, with its head in bold and its `marked` row in colour.
-pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
+pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -> CommandResult {
     write_within(out, table, marked, output::width())
 }
 
@@ -35,7 +35,12 @@ const SENTENCE: usize = 30;
 
 /// Writes a table within `width` columns. Sentences are wrapped; figures continue in a second table
 /// below, which repeats the first column.
-fn write_within(out: &mut impl Write, table: &Table, marked: Option<usize>, width: u16) -> Outcome {
+fn write_within(
+    out: &mut impl Write,
+    table: &Table,
+    marked: Option<usize>,
+    width: u16,
+) -> CommandResult {
     let limit = usize::from(width);
     let widths: Vec<usize> =
         table.column_max_content_widths().into_iter().map(usize::from).collect();
@@ -98,7 +103,7 @@ fn part(table: &Table, columns: std::ops::Range<usize>) -> Table {
     part
 }
 
-fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Outcome {
+fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> CommandResult {
     let lines: Vec<String> = table.lines().collect();
     let head = lines.len().saturating_sub(table.row_count());
     for (i, line) in lines.iter().enumerate() {

@@ -41,11 +41,11 @@ mod tests {
 
     #[test]
     fn refusals_name_the_allowed_values() {
-        let said = whole(3..=9_u32)("nan").unwrap_err();
-        assert_eq!(said, "allowed: a whole number from 3 to 9");
+        let message = whole(3..=9_u32)("nan").unwrap_err();
+        assert_eq!(message, "allowed: a whole number from 3 to 9");
         let range = Duration::from_millis(100)..=Duration::from_secs(60);
-        let said = time(range.clone())("0").unwrap_err();
-        assert_eq!(said, "allowed: a whole number with a unit, from 100ms to 1m");
+        let message = time(range.clone())("0").unwrap_err();
+        assert_eq!(message, "allowed: a whole number with a unit, from 100ms to 1m");
         assert_eq!(time(range)("100ms").unwrap(), Duration::from_millis(100));
     }
 }

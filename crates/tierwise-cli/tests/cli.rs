@@ -230,7 +230,7 @@ fn every_shipped_scenario_is_listed_and_good() {
 }
 
 #[test]
-fn traces_can_be_looked_into_and_cut() {
+fn traces_can_be_examined_and_cut() {
     let directory = Directory::new();
     let trace = project().join("traces/redis-ycsb-d.twt");
     let trace = trace.to_str().unwrap();

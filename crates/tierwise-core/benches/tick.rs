@@ -83,11 +83,11 @@ fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
         allocated.pages().for_each(|page| pages.insert(page, allocated.attributes));
     }
     estimator.on_observation(Timestamp::ZERO, &obs, &mut pages);
-    let (pages, mut turn) = (RefCell::new(pages), 0);
+    let (pages, mut step) = (RefCell::new(pages), 0);
     let mark = || {
-        turn = (turn + 1) % REFERENCED;
+        step = (step + 1) % REFERENCED;
         let mut pages = pages.borrow_mut();
-        (turn..size).step_by(REFERENCED as usize).for_each(|p| pages.mark_referenced(PageId(p)));
+        (step..size).step_by(REFERENCED as usize).for_each(|p| pages.mark_referenced(PageId(p)));
     };
     let routine = |()| {
         let free = [Pages(0); 2];

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::{
-    Allocated, Capabilities, Coloured, Counters, Observation, TenantReading, TierReading,
+    Allocated, Capabilities, Coloured, CpuCounters, Observation, TenantReading, TierReading,
 };
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
@@ -122,7 +122,7 @@ fn allocations(tenants: u16) -> Observation {
 
 fn reading(tenant: u16) -> TenantReading {
     let suffers = tenant.is_multiple_of(10);
-    let counters = Counters {
+    let counters = CpuCounters {
         l3_miss_ns: if suffers { 150.0 } else { 75.0 },
         l2_miss_ns: 60.0,
         dtlb_miss_ns: 40.0,

@@ -46,10 +46,10 @@
 //! assert_eq!(promoted_at, Some(4));
 //! ```
 
-use std::sync::Arc;
+mod config;
 
-use crate::config::ConfigError;
-use crate::learn::Learning;
+pub use config::{EngineConfig, EngineError};
+
 use crate::metrics::Metrics;
 use crate::migrate::{
     Budget, Cap, FailReason, MigrationPlan, Move, MoveOutcome, Placement, Planner,
@@ -63,51 +63,6 @@ use crate::share::Decision;
 use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, Timestamp};
-
-/// The configuration of an engine.
-#[derive(Clone)]
-pub struct EngineConfig {
-    /// The policy and its parameters.
-    pub recipe: Recipe,
-    /// The limit on migrations.
-    pub budget: Budget,
-    /// The tenant specs, by [`TenantId`]. May be shorter than the number of tenants: missing
-    /// entries use the defaults.
-    pub tenants: Vec<TenantSpec>,
-    /// The learner, for recipes that need one.
-    pub learning: Option<Arc<dyn Learning>>,
-}
-
-impl EngineConfig {
-    /// A recipe with an unlimited budget and without tenant specs.
-    pub fn new(recipe: Recipe) -> Self {
-        Self { recipe, budget: Budget::default(), tenants: Vec::new(), learning: None }
-    }
-}
-
-/// The reason why an engine cannot be made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
-    /// The recipe's parameters do not fit.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// The tenant configuration does not fit the machine.
-    #[error(transparent)]
-    Tenants(#[from] TenantError),
-    /// The world cannot report a signal that the policy requires.
-    #[error(
-        "the policy \"{recipe}\" needs {missing}, which this machine cannot report; \
-         \"{instead}\" would run here"
-    )]
-    Unobservable {
-        /// The recipe.
-        recipe: String,
-        /// The missing signal.
-        missing: &'static str,
-        /// The nearest recipe in the table whose signals this world can report.
-        instead: String,
-    },
-}
 
 /// Makes plans and never applies them. The same inputs and seed give the same plans.
 pub struct Engine {

@@ -112,7 +112,7 @@ pub struct TierReading {
 
 /// Counts of the CPU on a tenant's cores since the last observation (Memstrata, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Counters {
+pub struct CpuCounters {
     /// Demand loads that missed the L3 cache: mean time until memory answered, in nanoseconds.
     pub l3_miss_ns: f64,
     /// Demand loads that missed the L2 cache: mean time until the L3 cache or memory answered, in
@@ -128,7 +128,7 @@ pub struct Counters {
     pub instructions: f64,
 }
 
-impl Counters {
+impl CpuCounters {
     /// Joins two periods. A latency is weighted by the events whose mean it is; that of L3 misses
     /// by the memory requests, most of which are L3 misses.
     #[must_use]
@@ -168,7 +168,7 @@ pub struct TenantReading {
     /// reports one.
     pub p99: Option<Duration>,
     /// Counts of the CPU on its cores, if the world reads them.
-    pub counters: Option<Counters>,
+    pub counters: Option<CpuCounters>,
     /// False once it has ended.
     pub running: bool,
 }

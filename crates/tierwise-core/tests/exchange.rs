@@ -4,22 +4,22 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Machine, base_page, recipe};
+use common::{EngineFixture, base_page, recipe};
 use tierwise_core::lru::LruList::{Active, Inactive};
 use tierwise_core::page::PageKind;
 use tierwise_core::units::PageId;
 
 /// The upper tier holds 0..140, which leaves exactly the low watermark free. 1000..1010 are in the
 /// lower tier.
-fn full_upper_tier(name: &str, changes: &[(&str, &str)]) -> Machine {
-    let mut machine = Machine::new(recipe(name, changes), &[160, 160]);
+fn full_upper_tier(name: &str, changes: &[(&str, &str)]) -> EngineFixture {
+    let mut machine = EngineFixture::new(recipe(name, changes), &[160, 160]);
     machine.allocated(0, 140, base_page(0, PageKind::Anon));
     machine.allocated(1000, 10, base_page(1, PageKind::Anon));
     machine.drive(Duration::ZERO);
     machine
 }
 
-fn moves(machine: &Machine) -> Vec<(u32, u8)> {
+fn moves(machine: &EngineFixture) -> Vec<(u32, u8)> {
     machine.moves.iter().map(|m| (m.page.0, m.to.0)).collect()
 }
 
@@ -50,7 +50,7 @@ fn nimble_ignores_access_counts_once_active() {
 #[test]
 fn nimble_promotes_to_the_active_tail() {
     // 10 of 16 pages of the upper tier are active, 4 inactive: the ratio below a GB is one to one.
-    let mut machine = Machine::new(recipe("nimble", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("nimble", &[]), &[160, 160]);
     machine.allocated(0, 5, base_page(0, PageKind::Anon));
     machine.allocated(1000, 1, base_page(1, PageKind::Anon));
     machine.scan([0, 1, 2, 1000]);
@@ -93,7 +93,7 @@ fn clock_gives_accessed_pages_a_second_chance() {
 fn clock_goes_round_in_parts() {
     // Two tiers: four entries per sweep, of ten.
     let few = [("scan_pages = 1024", "scan_pages = 2")];
-    let mut machine = Machine::new(recipe("clock", &few), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("clock", &few), &[160, 160]);
     machine.allocated(0, 10, base_page(1, PageKind::Anon));
     machine.scan([0, 9]);
     assert_eq!(moves(&machine), [(0, 0)]);

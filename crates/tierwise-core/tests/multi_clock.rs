@@ -5,21 +5,21 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Machine, base_page, recipe};
+use common::{EngineFixture, base_page, recipe};
 use tierwise_core::lru::LruList::{Active, Inactive, Promote};
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::units::{PageId, TenantId, TierId};
 
 /// A page in the lower of two tiers of 160 base pages, no memory pressure.
-fn one_page(kind: PageKind) -> Machine {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+fn one_page(kind: PageKind) -> EngineFixture {
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 1, base_page(1, kind));
     machine.drive(Duration::ZERO);
     machine
 }
 
 /// The machine after `calls` supervised accesses.
-fn after_calls(calls: usize) -> Machine {
+fn after_calls(calls: usize) -> EngineFixture {
     let mut machine = one_page(PageKind::File);
     machine.call(std::iter::repeat_n(0, calls));
     machine
@@ -41,7 +41,7 @@ fn transition_2_supervised_access_marks_inactive_page() {
 
 #[test]
 fn transition_3_pressure_demotes_oldest_inactive_pages() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     // 139 used leave 21 free: above the low watermark (20).
     machine.allocated(0, 139, base_page(0, PageKind::Anon));
     machine.drive(Duration::ZERO);
@@ -84,7 +84,7 @@ fn transition_6_a_second_access_activates_unreferenced() {
 
 #[test]
 fn transition_7_scan_toggles_active_reference() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     // A second page keeps the inactive list long enough that no page is deactivated.
     machine.allocated(0, 2, base_page(1, PageKind::File));
     machine.call([0, 0]);
@@ -101,7 +101,7 @@ fn transition_8_supervised_access_marks_active_page() {
 
 #[test]
 fn transition_9_short_inactive_list_deactivates_pages() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 4, base_page(1, PageKind::File));
     machine.call([0, 0, 1, 1, 2, 2]);
     // Three active to one inactive, in a tier below a GB: at most one to one. One is deactivated.
@@ -120,7 +120,7 @@ fn transition_10_referenced_active_page_becomes_candidate() {
     let machine = after_calls(4);
     assert_eq!(machine.state(0), Some((1, Promote, true)));
     // The fastest tier has no faster one and no promote list.
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 1, base_page(0, PageKind::File));
     machine.call([0; 9]);
     assert_eq!(machine.state(0), Some((0, Active, true)));
@@ -153,7 +153,7 @@ fn transition_12_accessed_candidate_stays_candidate() {
 
 #[test]
 fn transition_13_run_promotes_all_it_selects() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 40, base_page(1, PageKind::Anon));
     for _ in 0..3 {
         machine.scan(0..40);
@@ -167,8 +167,8 @@ fn transition_13_run_promotes_all_it_selects() {
 
 /// An upper tier that is full of pages accessed in every interval, and one candidate below it
 /// (1000).
-fn full_of_hot_pages() -> Machine {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+fn full_of_hot_pages() -> EngineFixture {
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 160, base_page(0, PageKind::Anon));
     machine.allocated(1000, 1, base_page(1, PageKind::Anon));
     for _ in 0..4 {
@@ -187,7 +187,7 @@ fn supervised_candidate_waits_for_next_run() {
 
 #[test]
 fn short_upper_tier_demotes_to_promote() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     // 20 free: the low watermark exactly, no pressure yet.
     machine.allocated(0, 140, base_page(0, PageKind::Anon));
     machine.allocated(1000, 3, base_page(1, PageKind::Anon));
@@ -202,7 +202,7 @@ fn short_upper_tier_demotes_to_promote() {
 
 #[test]
 fn nothing_is_demoted_from_the_last_tier() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160]);
     machine.allocated(0, 160, base_page(1, PageKind::Anon));
     for _ in 0..5 {
         machine.scan([]);
@@ -212,7 +212,7 @@ fn nothing_is_demoted_from_the_last_tier() {
 
 #[test]
 fn three_tiers_promote_and_demote_between_neighbours() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[160, 160, 160]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[160, 160, 160]);
     machine.allocated(0, 1, base_page(2, PageKind::Anon));
     for _ in 0..4 {
         machine.scan([0]);
@@ -243,7 +243,7 @@ fn a_huge_page_needs_its_512_frames() {
         kind: PageKind::Anon,
         order: 9,
     };
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[4096, 4096]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[4096, 4096]);
     // Seven of eight: 512 frames are free, exactly the low watermark.
     machine.allocated(0, 7, huge(0));
     machine.allocated(100, 1, huge(1));
@@ -257,7 +257,7 @@ fn a_huge_page_needs_its_512_frames() {
 
 #[test]
 fn scan_takes_1024_pages_and_wraps() {
-    let mut machine = Machine::new(recipe("multi-clock", &[]), &[10_000, 10_000]);
+    let mut machine = EngineFixture::new(recipe("multi-clock", &[]), &[10_000, 10_000]);
     machine.allocated(0, 1500, base_page(1, PageKind::Anon));
     machine.allocated(2000, 1500, base_page(1, PageKind::File));
     machine.scan((0..1500).chain(2000..3500));
@@ -270,7 +270,7 @@ fn scan_takes_1024_pages_and_wraps() {
 
 #[test]
 fn dirty_weight_raises_written_intervals() {
-    let mut machine = Machine::new(
+    let mut machine = EngineFixture::new(
         recipe("multi-clock", &[("dirty_weight = 0", "dirty_weight = 1")]),
         &[160, 160],
     );
@@ -291,8 +291,8 @@ fn dirty_weight_raises_written_intervals() {
 #[test]
 fn adaptive_interval_follows_promotions_profit() {
     let on = [("adaptive_interval = false", "adaptive_interval = true")];
-    let mut machine = Machine::new(recipe("multi-clock", &on), &[1600, 1600]);
-    let next = |machine: &Machine| machine.engine.poll_timeout().unwrap().0 / 1_000_000_000;
+    let mut machine = EngineFixture::new(recipe("multi-clock", &on), &[1600, 1600]);
+    let next = |machine: &EngineFixture| machine.engine.poll_timeout().unwrap().0 / 1_000_000_000;
     machine.scan([]);
     assert_eq!(next(&machine), 3); // doubled
     machine.allocated(0, 8, base_page(1, PageKind::File));

@@ -7,7 +7,7 @@ mod counting;
 
 use std::time::Duration;
 
-use common::{Machine, base_page};
+use common::{EngineFixture, base_page};
 use tierwise_core::lru::LruLists;
 use tierwise_core::observe::{Capabilities, HintFault, Sample};
 use tierwise_core::page::{PageKind, PageTable};
@@ -15,7 +15,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
 /// A hot set of 400 pages that moves through 4000 every five seconds, over a fast tier of 1600.
-fn tick(machine: &mut Machine, second: u32) {
+fn tick(machine: &mut EngineFixture, second: u32) {
     let first = second / 5 * 400 % 4000;
     for page in first..first + 400 {
         machine.touch([page]);
@@ -53,7 +53,7 @@ fn a_steady_tick_allocates_nothing() {
             // So that it ages once per round of the hot set, and all rounds are equal.
             recipe = common::recipe(&name, &[("_ms = 60000 # the", "_ms = 50000 # the")]);
         }
-        let mut machine = Machine::new(recipe, &[1600, 6400]);
+        let mut machine = EngineFixture::new(recipe, &[1600, 6400]);
         machine.allocated(0, 1500, base_page(0, PageKind::Anon));
         machine.allocated(1500, 2500, base_page(1, PageKind::File));
         // Twice through the hot set's round of 50 seconds.

@@ -11,7 +11,7 @@ use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::estimate::slowdown::{Classifier, Features, LatencyFit};
 use tierwise_core::learn::{Agent, Learning, Null, Objective};
 use tierwise_core::observe::{
-    Allocated, Capabilities, Counters, Observation, TenantReading, TierReading,
+    Allocated, Capabilities, CpuCounters, Observation, TenantReading, TierReading,
 };
 use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::recipe::Recipe;
@@ -71,11 +71,11 @@ fn observation() -> Observation {
             let attributes = Attributes { tenant, tier, kind, order: 0 };
             observation.allocated.push(Allocated { first, count, attributes });
         }
-        let counters = Counters {
+        let counters = CpuCounters {
             l3_miss_ns: if tenant == 1 { 200.0 } else { 100.0 },
             memory_requests: 1e6,
             instructions: 1e8,
-            ..Counters::default()
+            ..CpuCounters::default()
         };
         observation.tenants.push(TenantReading {
             usage: vec![Pages(100), Pages(300)],

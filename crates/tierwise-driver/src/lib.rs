@@ -23,7 +23,7 @@ impl<W> Observer<W> for () {}
 
 /// The steps that a round takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum RoundMode {
     /// Wait until the engine's deadline, observe, decide, migrate.
     #[default]
     Manage,
@@ -35,14 +35,14 @@ pub enum Mode {
 /// The loop, with buffers that it keeps between rounds so that a steady state allocates nothing.
 #[derive(Debug, Default)]
 pub struct Driver {
-    mode: Mode,
+    mode: RoundMode,
     observation: Observation,
     outcomes: Vec<MoveOutcome>,
 }
 
 impl Driver {
     /// Sets the steps of the rounds from now on. A new driver manages.
-    pub fn set_mode(&mut self, mode: Mode) {
+    pub fn set_mode(&mut self, mode: RoundMode) {
         self.mode = mode;
     }
 
@@ -66,7 +66,7 @@ impl Driver {
         world.migrate(&engine.initial_plan(), &mut self.outcomes)
     }
 
-    /// Runs one round in the driver's [`Mode`]. Returns false when the world has ended.
+    /// Runs one round in the driver's [`RoundMode`]. Returns false when the world has ended.
     ///
     /// # Errors
     /// The world broke down.
@@ -89,14 +89,14 @@ impl Driver {
         observer: &mut impl Observer<W>,
     ) -> Result<bool, W::Error> {
         let deadline = match self.mode {
-            Mode::Manage => engine.poll_timeout(),
-            Mode::Observe => None,
+            RoundMode::Manage => engine.poll_timeout(),
+            RoundMode::Observe => None,
         };
         let goes_on = world.wait_until(deadline)?;
         world.observe(&mut self.observation)?;
         observer.observed(world, &self.observation);
         engine.handle_observation(world.now(), &self.observation);
-        if self.mode == Mode::Observe {
+        if self.mode == RoundMode::Observe {
             return Ok(goes_on);
         }
         while let Some(plan) = engine.poll_plan(world.now()) {

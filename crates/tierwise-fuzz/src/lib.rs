@@ -20,10 +20,10 @@ mod trace;
 use std::path::{Path, PathBuf};
 
 /// A function that takes any bytes, under the name of its directory of seeds.
-pub type Target = (&'static str, fn(&[u8]));
+pub type FuzzTarget = (&'static str, fn(&[u8]));
 
 /// The targets of this crate itself, because they take parts of several crates.
-const OWN: &[Target] = &[
+const OWN: &[FuzzTarget] = &[
     ("recipe", configuration::recipe),
     ("scenario", configuration::scenario),
     ("daemon_config", configuration::daemon),
@@ -31,7 +31,7 @@ const OWN: &[Target] = &[
 ];
 
 /// Every target of the workspace.
-pub fn targets() -> impl Iterator<Item = Target> {
+pub fn targets() -> impl Iterator<Item = FuzzTarget> {
     [
         OWN,
         tierwise_linux::fuzzing::TARGETS,
@@ -44,7 +44,7 @@ pub fn targets() -> impl Iterator<Item = Target> {
 }
 
 /// The target of that name.
-pub fn find(name: &str) -> Option<Target> {
+pub fn find(name: &str) -> Option<FuzzTarget> {
     targets().find(|target| target.0 == name)
 }
 

@@ -4,8 +4,8 @@
 //! of frames whose checksums are right: the first byte says how the rest is cut into windows.
 use std::io::{Cursor, Write};
 
-use tierwise_trace::cut::{Cut, Merge, Selection};
-use tierwise_trace::format::frame::{Head, Kind};
+use tierwise_trace::cut::{Cut, Merge, WindowSelection};
+use tierwise_trace::format::frame::{FrameKind, Head};
 use tierwise_trace::format::{MAGIC, VERSION};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::summarize;
@@ -14,7 +14,7 @@ use tierwise_trace::{Window, WindowSource};
 const HEADER: &[u8] = br#"{"command":["fuzz"],"host":"","page_size":4096,"window_instructions":1,
     "cache":{"size_bytes":1024,"ways":1,"line_bytes":64}}"#;
 
-fn frame(kind: Kind, raw: &[u8], file: &mut Vec<u8>) {
+fn frame(kind: FrameKind, raw: &[u8], file: &mut Vec<u8>) {
     let data = zstd::bulk::compress(raw, 1).expect("memory to memory");
     let head = Head::new(kind, raw.len(), &data).expect("inputs are short");
     file.write_all(&head.to_bytes()).expect("memory");
@@ -24,12 +24,12 @@ fn frame(kind: Kind, raw: &[u8], file: &mut Vec<u8>) {
 fn framed(bytes: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend(VERSION.to_le_bytes());
-    frame(Kind::Header, HEADER, &mut file);
+    frame(FrameKind::Header, HEADER, &mut file);
     let (&cuts, mut rest) = bytes.split_first().unwrap_or((&0, &[]));
     let windows = usize::from(cuts % 4) + 1;
     for left in (1..=windows).rev() {
         let (window, after) = rest.split_at(rest.len() / left);
-        frame(Kind::Window, window, &mut file);
+        frame(FrameKind::Window, window, &mut file);
         rest = after;
     }
     file
@@ -51,7 +51,7 @@ fn read(file: &[u8]) {
         let _ = summarize(&mut reader, 5);
     }
     if let Some(reader) = open(file) {
-        drain(&mut Merge::new(Cut::new(reader, Selection::Windows(1..3)), 2));
+        drain(&mut Merge::new(Cut::new(reader, WindowSelection::Windows(1..3)), 2));
     }
 }
 

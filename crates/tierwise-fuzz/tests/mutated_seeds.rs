@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
-use tierwise_fuzz::{Target, seeds, targets};
+use tierwise_fuzz::{FuzzTarget, seeds, targets};
 
 /// Times proptest's own number of cases (256, or `PROPTEST_CASES`): all targets together then take
 /// some ten seconds in the development profile.
@@ -100,7 +100,7 @@ fn around(bytes: &[u8], at: usize, belongs: impl Fn(u8) -> bool) -> (usize, usiz
     if after == 0 { (at, at) } else { (at - before, at + after) }
 }
 
-fn seeds_of(target: Target) -> Vec<Vec<u8>> {
+fn seeds_of(target: FuzzTarget) -> Vec<Vec<u8>> {
     let directory = seeds().join(target.0);
     let files = fs::read_dir(&directory).unwrap_or_else(|e| panic!("{}: {e}", directory.display()));
     let mut paths: Vec<_> = files.map(|entry| entry.expect("readable").path()).collect();
@@ -109,7 +109,7 @@ fn seeds_of(target: Target) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).expect("readable")).collect()
 }
 
-fn check(target: Target) {
+fn check(target: FuzzTarget) {
     let seeds = seeds_of(target);
     for seed in &seeds {
         target.1(seed);

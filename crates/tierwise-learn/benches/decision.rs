@@ -79,7 +79,7 @@ struct Host {
     seen: Observation,
     usage: Vec<[u64; 2]>,
     now: Timestamp,
-    turn: u32,
+    step: u32,
 }
 
 impl Host {
@@ -91,13 +91,13 @@ impl Host {
         let half = u64::from(PAGES / 2);
         let usage = vec![[half; 2]; usize::from(TENANTS)];
         let seen = Observation { allocated: allocations(), ..Observation::default() };
-        Self { engine, seen, usage, now: Timestamp::ZERO, turn: 0 }
+        Self { engine, seen, usage, now: Timestamp::ZERO, step: 0 }
     }
 
     /// The observation of a second, which costs nothing here.
     fn see(&mut self) {
         self.now = self.now + Duration::from_secs(1);
-        self.turn += 1;
+        self.step += 1;
         let free = |tier: usize| {
             let used: u64 = self.usage.iter().map(|usage| usage[tier]).sum();
             Pages(topology().tiers[tier].capacity.0.saturating_sub(used))
@@ -118,7 +118,7 @@ impl Host {
         };
         self.seen.tenants = self.usage.iter().enumerate().map(reading).collect();
         let all = u32::from(TENANTS) * PAGES;
-        let pages = (self.turn % 100..all).step_by(100).map(PageId);
+        let pages = (self.step % 100..all).step_by(100).map(PageId);
         let sample = |page| Sample { page, tier: TierId(0), write: false };
         self.seen.samples = pages.map(sample).collect();
         self.engine.handle_observation(self.now, &self.seen);

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{FileType, OFlags, RawDir};
 use rustix::io::Errno;
 
-use crate::error::{LinuxError, Result, says_gone};
+use crate::error::{LinuxError, Result, means_gone};
 use crate::fault::Faults;
 use crate::file::open_deep;
 
@@ -136,7 +136,7 @@ impl Directories {
         crate::file::injected::answer(Path::new(OsStr::from_bytes(&self.path)))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = match open_deep(&self.path, flags) {
-            Err(e) if says_gone(&e) => return Ok(()),
+            Err(e) if means_gone(&e) => return Ok(()),
             other => other?,
         };
         let mut entries = RawDir::new(&directory, buffer);
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(report, 1);
         let file = tempfile::NamedTempFile::new().unwrap();
         directories.walk(file.path(), |_| Ok(Visit::Enter)).unwrap();
-        let said = &directories.faults().kept()[0].problem;
-        assert!(said.contains("cannot list: Not a directory"), "{said}");
+        let message = &directories.faults().kept()[0].problem;
+        assert!(message.contains("cannot list: Not a directory"), "{message}");
     }
 
     /// Directories on the way down the deep tree of `levels`, and what went wrong.

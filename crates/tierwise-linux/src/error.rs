@@ -19,7 +19,11 @@ pub enum LinuxError {
         source: io::Error,
     },
     /// A file's content is not what the kernel documents.
-    #[error("{}{}: found {found}; expected {expected}", shown_path(path), line.map_or(String::new(), |n| format!(":{n}")))]
+    #[error(
+        "{}{}: found {found}; expected {expected}",
+        shown_path(path),
+        line.map_or(String::new(), |n| format!(":{n}"))
+    )]
     Format {
         /// Path of the file.
         path: PathBuf,
@@ -85,7 +89,7 @@ impl LinuxError {
     /// come and go, that is no failure.
     pub fn is_gone(&self) -> bool {
         let (Self::File { source, .. } | Self::Process { source, .. }) = self else { return false };
-        says_gone(source)
+        means_gone(source)
     }
 
     /// True if the kernel answered that the file is in use (`EBUSY`).
@@ -108,7 +112,7 @@ impl LinuxError {
 }
 
 /// True if the kernel answers that something does not exist (any more).
-pub(crate) fn says_gone(error: &io::Error) -> bool {
+pub(crate) fn means_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
         || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }

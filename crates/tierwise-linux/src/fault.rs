@@ -1,7 +1,7 @@
 //! Faults: failures of one process, group or guest, told apart from those of the machine.
 //!
-//! - A failure to read one process, control group, guest or endpoint is a [`Fault`]: data, next to
-//!   the readings of the others.
+//! - A failure to read one process, control group, guest or endpoint is a [`HostFault`]: data, next
+//!   to the readings of the others.
 //! - A failure for lack of file descriptors or memory, or of something that belongs to no tenant,
 //!   is the machine's, even if a tenant's file was read. Surveys return it as their error. The live
 //!   world reports it, keeps its last known state, moves nothing, and tries again.
@@ -49,7 +49,7 @@ impl FaultScope {
 
 /// A failure and its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct HostFault {
     /// Process, group, guest or machine that the failure concerns.
     pub scope: FaultScope,
     /// Tenant of the process, group or guest, if it is known.
@@ -58,7 +58,7 @@ pub struct Fault {
     pub problem: String,
 }
 
-impl Fault {
+impl HostFault {
     /// A fault of this scope, or of the machine if the machine lacks something.
     pub fn new(scope: FaultScope, error: &LinuxError) -> Self {
         let scope = if error.is_of_machine() { FaultScope::Machine } else { scope };
@@ -69,7 +69,7 @@ impl Fault {
 /// The faults of one survey.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Faults {
-    kept: Vec<Fault>,
+    kept: Vec<HostFault>,
     /// By [`FaultScope::index`], including those that were not kept.
     counts: [u64; FaultScope::NAMES.len()],
 }
@@ -87,7 +87,7 @@ impl Faults {
     }
 
     /// Adds a fault.
-    pub fn push(&mut self, fault: Fault) {
+    pub fn push(&mut self, fault: HostFault) {
         self.counts[fault.scope.index()] += 1;
         self.keep(fault);
     }
@@ -98,19 +98,19 @@ impl Faults {
         match read {
             Ok(read) => return Some(read),
             Err(e) if e.is_gone() => {}
-            Err(e) => self.push(Fault::new(scope(), &e)),
+            Err(e) => self.push(HostFault::new(scope(), &e)),
         }
         None
     }
 
     /// Adds the fault of a process.
     pub fn process(&mut self, pid: i32, error: &LinuxError) {
-        self.push(Fault::new(FaultScope::Process(pid), error));
+        self.push(HostFault::new(FaultScope::Process(pid), error));
     }
 
     /// Adds the fault of a control group.
     pub fn group(&mut self, path: &Path, error: &LinuxError) {
-        self.push(Fault::new(FaultScope::Group(path.to_owned()), error));
+        self.push(HostFault::new(FaultScope::Group(path.to_owned()), error));
     }
 
     /// Takes the faults of another list. Those without a tenant get this one.
@@ -119,12 +119,12 @@ impl Faults {
             *count += more;
         }
         for fault in others.kept.drain(..) {
-            self.keep(Fault { tenant: fault.tenant.or(tenant), ..fault });
+            self.keep(HostFault { tenant: fault.tenant.or(tenant), ..fault });
         }
         others.clear();
     }
 
-    fn keep(&mut self, fault: Fault) {
+    fn keep(&mut self, fault: HostFault) {
         // A fault of the machine must not be lost; one is enough.
         let is_first = || fault.scope == FaultScope::Machine && self.of_machine().is_none();
         if self.kept.len() < MAX_KEPT || is_first() {
@@ -138,7 +138,7 @@ impl Faults {
     }
 
     /// Faults that were kept.
-    pub fn kept(&self) -> &[Fault] {
+    pub fn kept(&self) -> &[HostFault] {
         &self.kept
     }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn resource_exhaustion_blames_no_tenant() {
-        let scope = |number| Fault::new(FaultScope::Process(7), &error(number)).scope;
+        let scope = |number| HostFault::new(FaultScope::Process(7), &error(number)).scope;
         for own in [libc::EIO, libc::EACCES, libc::ENAMETOOLONG, libc::EISDIR, libc::ELOOP] {
             assert_eq!(scope(own), FaultScope::Process(7), "{own}");
         }
@@ -168,7 +168,7 @@ mod tests {
             assert_eq!(scope(machine), FaultScope::Machine, "{machine}");
         }
         let missing = LinuxError::Missing { what: "no NUMA".into(), remedy: "boot".into() };
-        assert_eq!(Fault::new(FaultScope::Process(7), &missing).scope, FaultScope::Machine);
+        assert_eq!(HostFault::new(FaultScope::Process(7), &missing).scope, FaultScope::Machine);
     }
 
     #[test]

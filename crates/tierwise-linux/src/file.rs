@@ -13,7 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use crate::bytes::{parsed, shown};
-use crate::error::{LinuxError, Result, says_gone};
+use crate::error::{LinuxError, Result, means_gone};
 
 /// A file of one value is shorter: the longest is an identity of 36 letters.
 const MAX_VALUE: usize = 128;
@@ -74,7 +74,7 @@ pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
 /// As [`read_whole`], where that the file is not there costs no error: false then.
 pub(crate) fn read_whole_if_there(path: &Path, out: &mut Vec<u8>) -> Result<bool> {
     match fill(path, out) {
-        Err(e) if says_gone(&e) => Ok(false),
+        Err(e) if means_gone(&e) => Ok(false),
         Ok(true) => Ok(true),
         _ => read_whole(path, out).map(|()| true),
     }
@@ -268,8 +268,8 @@ mod tests {
         assert_eq!(count(path, "0-2,5\n").unwrap(), 4);
         assert_eq!(list(path, "\n").unwrap(), Vec::<u32>::new());
         for bad in ["3-1", "a", "0-", "0-4000000000", "5,0-2", "0-65535,0-65535"] {
-            let said = list(path, bad).unwrap_err().to_string();
-            assert!(said.starts_with("cpulist: found"), "{said}");
+            let message = list(path, bad).unwrap_err().to_string();
+            assert!(message.starts_with("cpulist: found"), "{message}");
         }
     }
 
@@ -283,21 +283,21 @@ mod tests {
         assert_eq!(value::<String>(file.path(), "a number").unwrap(), long);
         assert!(value::<u64>(file.path(), "a number").unwrap_err().to_string().contains(&long));
         fs::write(file.path(), b"4\xff").unwrap();
-        let said = value::<u64>(file.path(), "a number").unwrap_err().to_string();
-        assert!(said.ends_with("found \"4\\xff\"; expected a number"), "{said}");
+        let message = value::<u64>(file.path(), "a number").unwrap_err().to_string();
+        assert!(message.ends_with("found \"4\\xff\"; expected a number"), "{message}");
         assert!(text(file.path()).unwrap_err().to_string().ends_with("expected text"));
     }
 
     #[test]
     fn endless_file_and_pipe_never_block() {
-        let said = value::<u64>(Path::new("/dev/zero"), "a number").unwrap_err().to_string();
-        assert!(said.contains("found more than 16777216 bytes"), "{said}");
+        let message = value::<u64>(Path::new("/dev/zero"), "a number").unwrap_err().to_string();
+        assert!(message.contains("found more than 16777216 bytes"), "{message}");
         let tree = tempfile::tempdir().unwrap();
         let pipe = tree.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let said = value::<u64>(&pipe, "a number").unwrap_err().to_string();
-        assert!(said.ends_with("found \"\"; expected a number"), "{said}");
+        let message = value::<u64>(&pipe, "a number").unwrap_err().to_string();
+        assert!(message.ends_with("found \"\"; expected a number"), "{message}");
     }
 
     #[test]

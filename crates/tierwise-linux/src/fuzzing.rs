@@ -9,14 +9,14 @@ use std::path::Path;
 use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use crate::cgroup::{Events, MemoryStat, Pressure, cpu, group, numa_stat};
-use crate::damon::record::Record;
-use crate::damon::trace::Format;
+use crate::cgroup::{MemoryEvents, MemoryPressure, MemoryStat, cpu, group, numa_stat};
+use crate::damon::record::KdamondRecord;
+use crate::damon::trace::RecordFormat;
 use crate::file;
 use crate::migrate::page_cache::mglru;
-use crate::mqueue::Message;
-use crate::process::{Mounts, Stat, maps, mounts};
-use crate::qemu::{Dialogue, QmpError, Step};
+use crate::mqueue::SchedulerMessage;
+use crate::process::{Mounts, ProcessStat, maps, mounts};
+use crate::qemu::{Dialogue, QmpError, QmpStep};
 use crate::tenant::numa_maps;
 use crate::topology::zoneinfo;
 
@@ -56,7 +56,7 @@ fn path() -> &'static Path {
 
 /// `/proc/PID/stat`.
 pub fn stat(bytes: &[u8]) {
-    if let Some(stat) = Stat::parse(bytes) {
+    if let Some(stat) = ProcessStat::parse(bytes) {
         // CPU time of any count of ticks can be told.
         let _ = (stat.cpu_time(), stat.is_dead());
     }
@@ -92,7 +92,7 @@ pub fn numa_maps(bytes: &[u8]) {
 /// The format of DAMON's tracepoint and, after a byte of zero, a page of its buffer.
 pub fn damon_trace(bytes: &[u8]) {
     let (format, page) = bytes.split_once_str(b"\0").unwrap_or((bytes, b""));
-    if let Some(format) = Format::parse(format) {
+    if let Some(format) = RecordFormat::parse(format) {
         let mut records = Vec::new();
         format.page(page, &mut records);
         assert!(records.len() <= page.len() / 4);
@@ -120,7 +120,7 @@ pub fn memory_stat(bytes: &[u8]) {
     if let Ok(counters) = MemoryStat::parse(path(), bytes) {
         assert!(counters.pgdemote_kswapd <= counters.demoted());
     }
-    let _ = (Events::parse(path(), bytes), cpu::usage(path(), bytes));
+    let _ = (MemoryEvents::parse(path(), bytes), cpu::usage(path(), bytes));
 }
 
 /// `cpu.max`.
@@ -140,7 +140,7 @@ pub fn cpu_list(bytes: &[u8]) {
 
 /// `memory.pressure`.
 pub fn pressure(bytes: &[u8]) {
-    let _ = Pressure::parse(path(), bytes);
+    let _ = MemoryPressure::parse(path(), bytes);
 }
 
 /// `/proc/zoneinfo`.
@@ -170,9 +170,9 @@ pub fn settings_state(bytes: &[u8]) {
 
 /// The record of DAMON's threads, and that what was read is written the same.
 pub fn damon_record(bytes: &[u8]) {
-    if let Ok(record) = serde_json::from_slice::<Record>(bytes) {
+    if let Ok(record) = serde_json::from_slice::<KdamondRecord>(bytes) {
         let written = serde_json::to_vec(&record).unwrap_or_default();
-        assert_eq!(serde_json::from_slice::<Record>(&written).ok(), Some(record));
+        assert_eq!(serde_json::from_slice::<KdamondRecord>(&written).ok(), Some(record));
     }
 }
 
@@ -184,18 +184,18 @@ pub fn qmp(bytes: &[u8]) {
             dialogue.take(piece)?;
             loop {
                 match dialogue.step()? {
-                    Step::Read => break,
-                    Step::Send(command) => sent.push(command),
-                    done @ Step::Done(_) => return Ok((sent, done)),
+                    QmpStep::Read => break,
+                    QmpStep::Send(command) => sent.push(command),
+                    done @ QmpStep::Done(_) => return Ok((sent, done)),
                 }
             }
         }
-        Ok::<_, QmpError>((sent, Step::Read))
+        Ok::<_, QmpError>((sent, QmpStep::Read))
     };
     let whole = talk(usize::MAX);
     match &whole {
         Ok((sent, _)) => assert!(sent.len() <= 3),
-        Err(e) => assert!(e.to_string().len() < MAX_SAID),
+        Err(e) => assert!(e.to_string().len() < MAX_MESSAGE_LEN),
     }
     // Bytes beyond what is taken may come before or after the line that ends the conversation.
     if bytes.len() <= crate::qemu::MAX_LEN {
@@ -212,15 +212,15 @@ pub fn guest_name(bytes: &[u8]) {
 
 /// A scheduler's message.
 pub fn mqueue(bytes: &[u8]) {
-    match Message::parse(&text(bytes)) {
-        Ok(Message::Add { name, pid }) => assert!(pid > 0 && !name.is_empty()),
-        Ok(Message::Remove { name }) => assert!(!name.is_empty()),
-        Err(said) => assert!(said.len() < MAX_SAID && !said.contains('\x1b')),
+    match SchedulerMessage::parse(&text(bytes)) {
+        Ok(SchedulerMessage::Add { name, pid }) => assert!(pid > 0 && !name.is_empty()),
+        Ok(SchedulerMessage::Remove { name }) => assert!(!name.is_empty()),
+        Err(message) => assert!(message.len() < MAX_MESSAGE_LEN && !message.contains('\x1b')),
     }
 }
 
 /// Longest text that is said of bytes: two quotations, and words around them.
-const MAX_SAID: usize = 1500;
+const MAX_MESSAGE_LEN: usize = 1500;
 
 fn assert_ascending(usage: &[(u32, Bytes)]) {
     assert!(usage.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -235,9 +235,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_break_a_parser(
-            bytes in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789 \
-                \n\
-                =-:N/,()"[..])], 0..200),
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), prop::sample::select(&b"0123456789 \n=-:N/,()"[..])],
+                0..200
+            ),
         ) {
             TARGETS.iter().for_each(|(_, target)| target(&bytes));
         }

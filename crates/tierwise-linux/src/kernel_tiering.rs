@@ -17,8 +17,8 @@ use tierwise_core::units::{Bytes, Pages};
 use crate::cgroup::stat::flat;
 use crate::error::{LinuxError, Result};
 use crate::file;
-use crate::migrate::page_cache::mglru::{self, Generation};
-use crate::migrate::unmanaged::{Managed, none_if_gone};
+use crate::migrate::page_cache::mglru::{self, Generation, none_if_gone};
+use crate::migrate::unmanaged::TenantCgroups;
 use crate::monitor::thread_cpu;
 use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
@@ -129,7 +129,7 @@ fn milliseconds(duration: Duration) -> u64 {
 
 /// Counters of `/proc/vmstat` since the machine started, in base pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
+pub struct VmstatCounters {
     /// Pages that were promoted at hint faults.
     pub promoted: u64,
     /// Pages whose hint fault was within the hot threshold.
@@ -142,7 +142,7 @@ pub struct Counters {
     pub poisoned: u64,
 }
 
-impl Counters {
+impl VmstatCounters {
     /// Reads them.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ fn idle_in(generations: &[Generation]) -> impl Iterator<Item = IdlePages> + '_ {
 /// There are no generations, or the kernel refuses to make some.
 pub fn age(
     roots: &Roots,
-    managed: &Managed,
+    managed: &TenantCgroups,
     nodes: &[u32],
     reader: &mut Reader,
 ) -> Result<Duration> {
@@ -222,7 +222,7 @@ pub fn age(
 
 fn age_once(
     roots: &Roots,
-    managed: &Managed,
+    managed: &TenantCgroups,
     nodes: &[u32],
     reader: &mut Reader,
 ) -> Result<Duration> {
@@ -360,11 +360,12 @@ mod tests {
 
     #[test]
     fn demotions_of_all_kinds_are_added() {
-        let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\npgdemote_direct 4\nnr_free 9\n\
+        let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\n\
+                     pgdemote_direct 4\nnr_free 9\n\
                      numa_hint_faults 6\nnuma_pte_updates 7\n";
-        let counters = Counters::parse(Path::new("vmstat"), text).unwrap();
+        let counters = VmstatCounters::parse(Path::new("vmstat"), text).unwrap();
         let expected =
-            Counters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
+            VmstatCounters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
         assert_eq!(counters, expected);
     }
 
@@ -389,7 +390,7 @@ mod tests {
         let text = "memcg 1 /\n node 0\n 1 90 5 2\nmemcg 2 /a/b\n node 0\n 7 50 8 0\n 8 9 1 1\n \
                     node 1\n 3 50 8 0\n";
         fixture::put(&file, text);
-        let mut managed = Managed::default();
+        let mut managed = TenantCgroups::default();
         managed.add_group(&roots, &roots.cgroup.join("a"));
         age_once(&roots, &managed, &[0], &mut Reader::default()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "+ 2 0 8 200");

@@ -5,11 +5,14 @@
 //! before it is shut down.
 //!
 //! ```
-//! use tierwise_linux::mqueue::Message;
+//! use tierwise_linux::mqueue::SchedulerMessage;
 //!
-//! assert_eq!(Message::parse("add web-1 4711").unwrap(), Message::Add { name: "web-1".into(), pid: 4711 });
 //! assert_eq!(
-//!     Message::parse("start web-1").unwrap_err(),
+//!     SchedulerMessage::parse("add web-1 4711").unwrap(),
+//!     SchedulerMessage::Add { name: "web-1".into(), pid: 4711 }
+//! );
+//! assert_eq!(
+//!     SchedulerMessage::parse("start web-1").unwrap_err(),
 //!     "found \"start web-1\"; allowed: \"add NAME PID\" or \"remove NAME\""
 //! );
 //! ```
@@ -34,7 +37,7 @@ const MAX_WAITING: i64 = 10;
 
 /// What a scheduler says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum SchedulerMessage {
     /// A tenant starts.
     Add {
         /// What it is called.
@@ -49,7 +52,7 @@ pub enum Message {
     },
 }
 
-impl Message {
+impl SchedulerMessage {
     /// Reads a message.
     ///
     /// # Errors
@@ -76,7 +79,9 @@ impl Message {
 /// Whether the kernel takes this as the name of a queue: a slash and no other.
 ///
 /// ```
-/// assert!(tierwise_linux::mqueue::is_name("/tierwise") && !tierwise_linux::mqueue::is_name("tierwise"));
+/// use tierwise_linux::mqueue::is_name;
+///
+/// assert!(is_name("/tierwise") && !is_name("tierwise"));
 /// ```
 pub fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix('/').unwrap_or_default();
@@ -138,7 +143,7 @@ impl Queue {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+    pub fn receive(&mut self) -> Result<Option<std::result::Result<SchedulerMessage, String>>> {
         let mut bytes = [0u8; MAX_LEN];
         // SAFETY: the kernel writes at most as many bytes as the buffer has, and no priority.
         #[allow(unsafe_code)]
@@ -152,7 +157,7 @@ impl Queue {
         };
         if let Ok(length) = usize::try_from(length) {
             let text = String::from_utf8_lossy(&bytes[..length]);
-            return Ok(Some(Message::parse(text.trim_end_matches('\0'))));
+            return Ok(Some(SchedulerMessage::parse(text.trim_end_matches('\0'))));
         }
         let error = io::Error::last_os_error();
         match error.kind() {
@@ -231,13 +236,13 @@ mod tests {
             send(&queue, text);
         }
         let mut next = || queue.receive().unwrap().unwrap();
-        assert_eq!(next(), Ok(Message::Add { name: "vm-1".into(), pid: 4711 }));
+        assert_eq!(next(), Ok(SchedulerMessage::Add { name: "vm-1".into(), pid: 4711 }));
         assert_eq!(
             next(),
             Err("found process \"-3\" of \"vm-2\"; allowed: a number above 0".into())
         );
         assert!(next().unwrap_err().starts_with("found \"\"; allowed: \"add NAME PID\""));
-        assert_eq!(next(), Ok(Message::Remove { name: "vm-1".into() }));
+        assert_eq!(next(), Ok(SchedulerMessage::Remove { name: "vm-1".into() }));
         assert_eq!(queue.receive().unwrap(), None);
         drop(queue);
         drop(Queue::open(&name).unwrap());
@@ -246,8 +251,8 @@ mod tests {
     #[test]
     fn scheduler_text_is_escaped_and_cut() {
         for text in ["\x1b[2J".repeat(100), format!("add {} \x1b[2J", "\x1b".repeat(400))] {
-            let said = Message::parse(&text).unwrap_err();
-            assert!(said.len() < 1200 && !said.contains('\x1b'), "{said}");
+            let message = SchedulerMessage::parse(&text).unwrap_err();
+            assert!(message.len() < 1200 && !message.contains('\x1b'), "{message}");
         }
     }
 
@@ -264,7 +269,10 @@ mod tests {
         flock(&killed, FlockOperation::Unlock).unwrap();
         let mut second = Queue::open(&name).unwrap();
         second.wait(Duration::from_secs(60));
-        assert_eq!(second.receive().unwrap(), Some(Ok(Message::Remove { name: "vm-1".into() })));
+        assert_eq!(
+            second.receive().unwrap(),
+            Some(Ok(SchedulerMessage::Remove { name: "vm-1".into() }))
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ const MAX_KEPT: u32 = 9;
 
 /// What is in a state file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Loaded<T> {
+pub enum StateFileContent<T> {
     /// There is none.
     Nothing,
     /// It is of another boot: the kernel started with its own settings again.
@@ -78,16 +78,16 @@ pub fn read<T: DeserializeOwned>(
     boot_member: &str,
     boot_id: &str,
     check: impl FnOnce(&T) -> std::result::Result<(), String>,
-) -> Result<Loaded<T>> {
+) -> Result<StateFileContent<T>> {
     let bytes = match bytes(path)? {
-        None => return Ok(Loaded::Nothing),
+        None => return Ok(StateFileContent::Nothing),
         Some(Ok(bytes)) => bytes,
-        Some(Err(problem)) => return Ok(Loaded::Damaged(set_aside(path, problem))),
+        Some(Err(problem)) => return Ok(StateFileContent::Damaged(set_aside(path, problem))),
     };
     Ok(match parse(&bytes, boot_member, boot_id, check) {
-        Ok(Some(content)) => Loaded::Whole(content),
-        Ok(None) => Loaded::OtherBoot,
-        Err(problem) => Loaded::Damaged(set_aside(path, problem)),
+        Ok(Some(content)) => StateFileContent::Whole(content),
+        Ok(None) => StateFileContent::OtherBoot,
+        Err(problem) => StateFileContent::Damaged(set_aside(path, problem)),
     })
 }
 

@@ -9,10 +9,10 @@ use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
 use crate::stop;
 
 /// A state as Python sees it: usage ratio, access ratio, load.
-pub(crate) type State = (f64, f64, f64);
+pub(crate) type PythonState = (f64, f64, f64);
 
 /// As a tuple.
-pub(crate) fn tuple(state: AgentState) -> State {
+pub(crate) fn tuple(state: AgentState) -> PythonState {
     (state.usage_ratio, state.access_ratio, state.load)
 }
 

@@ -15,10 +15,10 @@ use tierwise_core::tenant::Class;
 use tierwise_sim::run::Prepared;
 use tierwise_sim::scenario::Scenario;
 
-use crate::callable::{State, action, tuple};
+use crate::callable::{PythonState, action, tuple};
 use crate::error::refuse;
-use crate::input::{self, Changes};
-use crate::remote::Decision;
+use crate::input::{self, ScenarioChanges};
+use crate::remote::RemoteDecision;
 use crate::running::Running;
 use crate::switch::Switch;
 
@@ -53,7 +53,7 @@ impl Environment {
         duration_s: Option<f64>,
     ) -> PyResult<Self> {
         let recipe = input::recipe(recipe)?;
-        let mut read = input::scenario(&scenario, &Changes { overrides, load })?;
+        let mut read = input::scenario(&scenario, &ScenarioChanges { overrides, load })?;
         let wanted = duration_s.map(Duration::try_from_secs_f64).transpose().map_err(refuse)?;
         let duration = episode(&scenario, &read, wanted)?;
         read.duration = duration.checked_mul(RUNS_ON);
@@ -71,7 +71,7 @@ impl Environment {
     }
 
     /// Starts a run and goes to its first decision.
-    fn reset(&mut self, py: Python<'_>, seed: u64) -> PyResult<State> {
+    fn reset(&mut self, py: Python<'_>, seed: u64) -> PyResult<PythonState> {
         self.close(py);
         let (prepared, recipe) = (Arc::clone(&self.prepared), self.recipe.clone());
         self.running = Some(Running::start(prepared, &self.switch, recipe, seed));
@@ -88,7 +88,7 @@ impl Environment {
 
     /// Acts, and goes to the next decision: what is seen, and what the action was worth, or `None`
     /// if no request reported. `None` instead of both if the run is over.
-    fn step(&mut self, py: Python<'_>, act: f64) -> PyResult<Option<(State, Option<f64>)>> {
+    fn step(&mut self, py: Python<'_>, act: f64) -> PyResult<Option<(PythonState, Option<f64>)>> {
         let act = action(act)?;
         let running = self.running.as_ref().filter(|running| running.is_here());
         let running =
@@ -108,7 +108,7 @@ impl Environment {
 
 impl Environment {
     /// The next decision, or `None` at the end of the run.
-    fn next(&mut self, py: Python<'_>) -> PyResult<Option<Decision>> {
+    fn next(&mut self, py: Python<'_>) -> PyResult<Option<RemoteDecision>> {
         let Some(running) = &self.running else { return Ok(None) };
         loop {
             match py.detach(|| running.decisions.recv_timeout(SIGNALS)) {

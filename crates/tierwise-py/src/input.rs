@@ -12,7 +12,7 @@ use crate::error::{refuse, unreadable};
 
 /// The changes to a scenario file before it is read.
 #[derive(Debug, Default)]
-pub(crate) struct Changes<'a> {
+pub(crate) struct ScenarioChanges<'a> {
     /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload
     /// by its name), values what stands there.
     pub overrides: Option<&'a str>,
@@ -24,7 +24,7 @@ pub(crate) struct Changes<'a> {
 ///
 /// # Errors
 /// `FileNotFoundError`, or what is wrong with the file or a change.
-pub(crate) fn scenario(path: &Path, changes: &Changes<'_>) -> PyResult<Scenario> {
+pub(crate) fn scenario(path: &Path, changes: &ScenarioChanges<'_>) -> PyResult<Scenario> {
     let text = text(path)?;
     let base = path.parent().unwrap_or(Path::new("."));
     let file = path.to_string_lossy();
@@ -52,7 +52,7 @@ fn text(path: &Path) -> PyResult<String> {
     fs::read_to_string(path).map_err(|error| unreadable(path, &error))
 }
 
-fn changed(file: &str, text: &str, changes: &Changes<'_>) -> Result<String, String> {
+fn changed(file: &str, text: &str, changes: &ScenarioChanges<'_>) -> Result<String, String> {
     let mut root: Table = text.parse().map_err(|error| format!("{file}: {error}"))?;
     let overrides = changes.overrides.unwrap_or("{}");
     let overrides: Table = serde_json::from_str(overrides).map_err(|error| {

@@ -3,7 +3,7 @@
 //! Bindings only: the engine runs on the simulated host, and Python chooses its learner: none
 //! ([`simulation::Simulation`]), a function that is called at every decision
 //! ([`simulation::Simulation`] with an agent), or a loop that asks for the next decision itself
-//! ([`environment::Environment`], for Gymnasium). [`sac::Sac`] is the learner that ships with
+//! ([`environment::Environment`], for Gymnasium). [`sac::PythonSac`] is the learner that ships with
 //! Tierwise.
 //!
 //! Python's lock is released while a simulation runs. Text (JSON) crosses the border where
@@ -30,7 +30,7 @@ mod _tierwise {
     #[pymodule_export]
     use crate::error::TierwiseError;
     #[pymodule_export]
-    use crate::sac::Sac;
+    use crate::sac::PythonSac;
     #[pymodule_export]
     use crate::simulation::Simulation;
 }

@@ -10,7 +10,7 @@ use crate::stop;
 
 /// The decision to make.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Decision {
+pub(crate) struct RemoteDecision {
     /// The observation.
     pub state: AgentState,
     /// The reward of the action before; none before the first.
@@ -19,7 +19,7 @@ pub(crate) struct Decision {
 
 /// Gives the agent of a run its channels. Everything else is left to the learner that ships.
 pub(crate) struct Remote {
-    decisions: Sender<Decision>,
+    decisions: Sender<RemoteDecision>,
     actions: Receiver<f64>,
     asked: AtomicBool,
     others: Arc<dyn Learning>,
@@ -27,7 +27,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     /// The learner, where its decisions come out, and where actions go in.
-    pub(crate) fn new() -> (Self, Receiver<Decision>, Sender<f64>) {
+    pub(crate) fn new() -> (Self, Receiver<RemoteDecision>, Sender<f64>) {
         let (decisions, out) = unbounded();
         let (action, actions) = unbounded();
         let (asked, others) = (AtomicBool::new(false), tierwise_learn::learning());
@@ -53,7 +53,7 @@ impl Learning for Remote {
 }
 
 struct RemoteAgent {
-    decisions: Sender<Decision>,
+    decisions: Sender<RemoteDecision>,
     actions: Receiver<f64>,
     reward: Option<f64>,
     learned: u64,
@@ -61,7 +61,7 @@ struct RemoteAgent {
 
 impl Agent for RemoteAgent {
     fn act(&mut self, state: AgentState) -> f64 {
-        let decision = Decision { state, reward: self.reward.take() };
+        let decision = RemoteDecision { state, reward: self.reward.take() };
         let asked = self.decisions.send(decision).is_ok();
         // The environment was closed: no question or answer follows.
         asked.then(|| self.actions.recv().ok()).flatten().unwrap_or_else(|| stop::now())

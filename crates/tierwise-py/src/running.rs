@@ -9,7 +9,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_sim::error::SimError;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 
-use crate::remote::{Decision, Remote};
+use crate::remote::{Remote, RemoteDecision};
 use crate::stop;
 use crate::switch::Switch;
 
@@ -20,7 +20,7 @@ type Outcome = Option<Result<(), SimError>>;
 /// thread: fields are dropped in their order.
 pub(crate) struct Running {
     /// The decision to make. Closed when the run is over.
-    pub decisions: Receiver<Decision>,
+    pub decisions: Receiver<RemoteDecision>,
     /// The channel for the answers.
     pub actions: Sender<f64>,
     thread: Thread,

@@ -11,11 +11,11 @@ use crate::error::{TierwiseError, refuse, unreadable};
 type State = (f32, f32, f32);
 
 /// `tierwise_learn::sac::Sac` with its defaults.
-#[pyclass(module = "tierwise._tierwise")]
-pub struct Sac(sac::Sac);
+#[pyclass(module = "tierwise._tierwise", name = "Sac")]
+pub struct PythonSac(sac::Sac);
 
 #[pymethods]
-impl Sac {
+impl PythonSac {
     #[new]
     #[pyo3(signature = (*, seed=1))]
     fn new(seed: u64) -> PyResult<Self> {

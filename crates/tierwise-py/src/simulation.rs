@@ -9,7 +9,7 @@ use tierwise_sim::run::{Prepared, RunOptions, run};
 
 use crate::callable::{Callable, Thrown, leave};
 use crate::error::refuse;
-use crate::input::{self, Changes};
+use crate::input::{self, ScenarioChanges};
 use crate::stop;
 use crate::switch::Switch;
 
@@ -36,7 +36,7 @@ impl Simulation {
         overrides: Option<&str>,
         load: Option<f64>,
     ) -> PyResult<Self> {
-        let scenario = input::scenario(&scenario, &Changes { overrides, load })?;
+        let scenario = input::scenario(&scenario, &ScenarioChanges { overrides, load })?;
         let switch = Arc::new(Switch::new());
         let learning = Arc::clone(&switch);
         let prepared = py.detach(|| Prepared::load(scenario)).map_err(refuse)?;

@@ -13,7 +13,7 @@ use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::result::PolicyResult;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source, TierSize, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -57,7 +57,10 @@ fn prepare(trace: PathBuf, share: f64, loops: u32) -> Result<Prepared, Failure> 
         sizes: vec![TierSize::ShareOfResident(share), TierSize::ShareOfResident(2.0)],
         costs: Costs::default(),
         budget: Budget::default(),
-        workloads: vec![WorkloadSpec { loops, ..WorkloadSpec::new(name, Source::Trace(trace)) }],
+        workloads: vec![WorkloadSpec {
+            loops,
+            ..WorkloadSpec::new(name, WorkloadSource::Trace(trace))
+        }],
         duration: None,
     };
     Ok(Prepared::load(scenario)?)

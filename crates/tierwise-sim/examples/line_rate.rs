@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use tierwise_sim::hardware::error::{Error, Pattern, measure};
-use tierwise_sim::hardware::{FlatMemory, Ratio, Served, TwoLevel, spread};
+use tierwise_sim::hardware::error::{Error, LineOrder, measure};
+use tierwise_sim::hardware::{FlatMemory, Ratio, ServedBy, TwoLevelMemory, spread};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{Window, WindowSource};
 
@@ -25,9 +25,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lines = u64::from(FAST_PAGES) * spread::LINES;
     let mut flat = FlatMemory::new(lines, Ratio::ONE, 12, 3)?;
     rate("flat", lines, |line| flat.read(line));
-    let mut cache = TwoLevel::new(lines, 2 * lines, 6, 2)?;
+    let mut cache = TwoLevelMemory::new(lines, 2 * lines, 6, 2)?;
     rate("2lm", lines, |line| cache.read(line));
-    for pattern in Pattern::ALL {
+    for pattern in LineOrder::ALL {
         let lines = u64::from(SMALL_PAGES) * 2 * spread::LINES;
         let sequence = (0..ACCESSES / 5).map(|n| pattern.line(n, lines));
         print_error(pattern.name(), measure(sequence, SMALL_PAGES, WINDOW)?);
@@ -38,14 +38,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn rate(name: &str, lines: u64, mut read: impl FnMut(u64) -> Served) {
+fn rate(name: &str, lines: u64, mut read: impl FnMut(u64) -> ServedBy) {
     // A multiplicative sequence: as scattered as hashing, at no cost.
     let step = 0x9e37_79b9_7f4a_7c15u64;
     let started = Instant::now();
     let missed = (0..ACCESSES)
         .filter(|&n| {
             let line = (u128::from(n.wrapping_mul(step)) * u128::from(2 * lines)) >> 64;
-            read(line as u64) == Served::Slow
+            read(line as u64) == ServedBy::Slow
         })
         .count();
     let seconds = started.elapsed().as_secs_f64();

@@ -9,7 +9,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         scrambled: true,
         ..GeneratorSpec::default()
     };
-    let source = Source::Generator("zipf".to_owned(), spec);
+    let source = WorkloadSource::Generator("zipf".to_owned(), spec);
     let measure_from = Some("run".to_owned());
     let workload = WorkloadSpec { measure_from, ..WorkloadSpec::new("zipf", source) };
     let scenario = Scenario {

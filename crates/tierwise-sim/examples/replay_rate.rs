@@ -14,7 +14,7 @@ use tierwise_core::world::World;
 use tierwise_driver::Driver;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
-use tierwise_sim::host::{Host, Schedule};
+use tierwise_sim::host::{Schedule, SimulatedHost};
 use tierwise_sim::machine::Machine;
 use tierwise_sim::windows::Windows;
 use tierwise_sim::workload::Workload;
@@ -75,7 +75,8 @@ fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std
     let windows = Windows::stream(source, "", 1, Bounds::of(&machine, 1.0), 0);
     let program = Workload::new(windows, machine.tiers.len(), 1);
     let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
-    let mut host = Host::new(machine, Costs::default(), vec![(program, schedule)], None, 1);
+    let mut host =
+        SimulatedHost::new(machine, Costs::default(), vec![(program, schedule)], None, 1);
     let config = EngineConfig::new(Recipe::named("clock")?);
     let mut engine = Engine::new(&config, host.topology(), &host.capabilities(), 1)?;
     Driver::default().drive(&mut engine, &mut host)?;

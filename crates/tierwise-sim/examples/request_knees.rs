@@ -10,7 +10,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::requests::knee::Placed;
 use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS};
 use tierwise_sim::requests::tier::TierCosts;
-use tierwise_sim::windows::{Loaded, Shape};
+use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
 /// A recorded page stands for so much memory.
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let windows = match preset.trace() {
             Some(trace) => {
                 let path = format!("{traces}/{trace}.twt");
-                Loaded::read(&mut TraceReader::open(path.as_ref())?, None, Shape::default())?
+                LoadedTrace::read(&mut TraceReader::open(path.as_ref())?, None, Shape::default())?
                     .windows
             }
             None => Vec::new(),

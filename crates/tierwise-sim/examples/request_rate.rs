@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use tierwise_core::units::Bytes;
 use tierwise_sim::requests::arrival::Arrivals;
-use tierwise_sim::requests::presets::{FAST_NS, PRESETS, Preset, SLOW_NS};
+use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tenant::RequestTenant;
 use tierwise_sim::requests::tier::{TierCosts, Touches, Unwatched};
 use tierwise_sim::requests::watcher::Watcher;
-use tierwise_sim::windows::{Loaded, Shape};
+use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
 /// A recorded page stands for so much memory.
@@ -54,13 +54,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn open(
-    preset: &Preset,
+    preset: &ServicePreset,
     traces: &Path,
 ) -> Result<tierwise_sim::requests::mix::Mix, Box<dyn std::error::Error>> {
     let loaded = match preset.trace() {
         Some(trace) => {
             let mut reader = TraceReader::open(&traces.join(format!("{trace}.twt")))?;
-            Loaded::read(&mut reader, None, Shape::default())?.windows
+            LoadedTrace::read(&mut reader, None, Shape::default())?.windows
         }
         None => Vec::new(),
     };

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use tierwise_sim::hardware::Colouring;
-use tierwise_sim::run::{Prepared, RunOptions, Sample, samples};
+use tierwise_sim::run::{IntervalSample, Prepared, RunOptions, samples};
 use tierwise_sim::scenario::{Scenario, managed};
 
 /// Shares of dedicated memory: from everything managed to two thirds, at which Memstrata's figure
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn print(program: &str, dedicated: f64, sample: &Sample) {
+fn print(program: &str, dedicated: f64, sample: &IntervalSample) {
     let c = &sample.counters;
     println!(
         "{program},{dedicated:.4},{:.3},{:.3},{:.3},{:.0},{:.0},{:.0},{:.5},{:.5}",

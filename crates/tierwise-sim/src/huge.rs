@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tierwise_trace::{Allocation, PageAccess, PageKind, Window};
+use tierwise_trace::{Allocation, PageAccess, PageBacking, Window};
 
 /// log2 of the base pages of a 2 MiB page.
 const ORDER: u8 = 9;
@@ -70,7 +70,7 @@ fn survey(windows: &[Window]) -> (Vec<u64>, BTreeMap<u64, Range>) {
             vpns[index] = allocation.vpn;
             let range = ranges.entry(allocation.vpn / SPAN).or_default();
             range.base_pages += 1;
-            range.files += u32::from(allocation.kind == PageKind::File);
+            range.files += u32::from(allocation.kind == PageBacking::File);
         }
         for &page in &window.unmaps {
             if let Some(range) =

@@ -23,7 +23,7 @@ use tierwise_core::observe::Capabilities;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes};
 
-use crate::hardware::{Hardware, Mode};
+use crate::hardware::{Hardware, ManagementMode};
 use crate::units::LINE;
 
 /// Utilisation beyond which a tier serves no faster: queues in the CPU are finite, so the
@@ -79,7 +79,7 @@ pub struct Machine {
 
 /// A published pair of tiers; sizes are the scenario's.
 #[derive(Debug)]
-pub struct Preset {
+pub struct MachinePreset {
     /// Name in scenarios.
     pub name: &'static str,
     /// Source of the figures.
@@ -110,8 +110,8 @@ const DDR4: PresetTier = PresetTier {
 };
 
 /// Every preset.
-pub const PRESETS: &[Preset] = &[
-    Preset {
+pub const PRESETS: &[MachinePreset] = &[
+    MachinePreset {
         name: "dram-cxl",
         source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed \
                  there: 300 and 30 GB/s as Equilibria, table II, first generation",
@@ -134,7 +134,7 @@ pub const PRESETS: &[Preset] = &[
             },
         ],
     },
-    Preset {
+    MachinePreset {
         name: "dram-cxl-252",
         source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The \
                  local latency is not printed: 110 ns is an assumption of ours for DDR5 on that \
@@ -158,7 +158,7 @@ pub const PRESETS: &[Preset] = &[
             },
         ],
     },
-    Preset {
+    MachinePreset {
         name: "dram-slow-140",
         source: "EMT, section 6, hardware setup: 140 ns and 31 GB/s to the slow tier. The local \
                  latency is not printed: 81 ns as Izraelevitz et al. 2019, section 3.2.1",
@@ -174,7 +174,7 @@ pub const PRESETS: &[Preset] = &[
             },
         ],
     },
-    Preset {
+    MachinePreset {
         name: "dram-optane",
         source: "Izraelevitz et al. 2019 (arXiv 1903.05714), sections 3.1 and 3.2: 81 ns DRAM and \
                  305 ns Optane random loads; 39.4 GB/s read and 13.9 GB/s write from six modules, \
@@ -247,8 +247,8 @@ impl Machine {
         let mode = self.hardware.map(|hardware| hardware.mode);
         Capabilities {
             counters: mode.is_some(),
-            flat_memory: matches!(mode, Some(Mode::Flat(_))),
-            two_level: matches!(mode, Some(Mode::TwoLevel(_))),
+            flat_memory: matches!(mode, Some(ManagementMode::Flat(_))),
+            two_level: matches!(mode, Some(ManagementMode::TwoLevel(_))),
             ..Capabilities::PAGES
         }
     }

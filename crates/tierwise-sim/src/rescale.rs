@@ -60,12 +60,12 @@ fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> Vec<PageAccess>
 
 #[cfg(test)]
 mod tests {
-    use tierwise_trace::{Allocation, PageKind};
+    use tierwise_trace::{Allocation, PageBacking};
 
     use super::*;
 
     fn allocation(page: u32) -> Allocation {
-        Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 }
+        Allocation { page, vpn: page.into(), kind: PageBacking::Anon, order: 0, thread: 0 }
     }
 
     fn access(page: u32, loads: u32) -> PageAccess {

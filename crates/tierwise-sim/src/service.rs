@@ -3,8 +3,8 @@
 use tierwise_core::units::TierId;
 
 use crate::requests::error::RequestError;
-use crate::requests::latency::Summary;
-use crate::requests::tenant::{RequestTenant, Service};
+use crate::requests::latency::LatencySummary;
+use crate::requests::tenant::{RequestService, RequestTenant};
 use crate::requests::watcher::Watcher;
 
 /// Length of an interval of response times: the reported 99th percentile is that of
@@ -26,9 +26,9 @@ pub struct RunningService {
     /// Bytes per nanosecond that it read from and wrote to each tier in the last step.
     pub rates: Vec<(f64, f64)>,
     interval_ends: u64,
-    last: Option<Summary>,
+    last: Option<LatencySummary>,
     /// Response times of the whole seconds since the last point of the timeline.
-    worst: Summary,
+    worst: LatencySummary,
     /// Whole seconds measured, and those whose 99th percentile exceeded the objective.
     pub seconds: u64,
     /// Of them, those that violated the objective.
@@ -42,7 +42,7 @@ impl RunningService {
     /// # Errors
     /// Arrivals, servers or a mix that cannot be.
     pub fn new(
-        service: &Service,
+        service: &RequestService,
         start_ns: u64,
         tiers: usize,
         pages: f64,
@@ -56,7 +56,7 @@ impl RunningService {
             rates: vec![(0.0, 0.0); tiers],
             interval_ends: start_ns + INTERVAL_NS,
             last: None,
-            worst: Summary::default(),
+            worst: LatencySummary::default(),
             seconds: 0,
             violating_seconds: 0,
         })
@@ -98,12 +98,12 @@ impl RunningService {
     }
 
     /// Response times of the last whole second in which requests ended.
-    pub fn last(&self) -> Option<&Summary> {
+    pub fn last(&self) -> Option<&LatencySummary> {
         self.last.as_ref()
     }
 
     /// The second with the highest 99th percentile since the last call.
-    pub fn take_worst(&mut self) -> Summary {
+    pub fn take_worst(&mut self) -> LatencySummary {
         std::mem::take(&mut self.worst)
     }
 }

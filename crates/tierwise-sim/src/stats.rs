@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::units::{Pages, TierId};
 
 use crate::memory::Memory;
-use crate::requests::tenant::Served;
+use crate::requests::tenant::StepWork;
 use crate::workload::{Work, Workload};
 
 /// One workload's account.
 #[derive(Debug, Clone)]
-pub struct Account {
+pub struct WorkloadAccount {
     /// Over its whole run.
     pub total: Work,
     /// In its measured part.
@@ -42,7 +42,7 @@ pub struct Account {
 #[derive(Debug)]
 pub struct Stats {
     /// By workload.
-    pub accounts: Vec<Account>,
+    pub accounts: Vec<WorkloadAccount>,
     /// Bytes moved.
     pub migrated_bytes: f64,
     /// Time of background cores, in nanoseconds.
@@ -57,7 +57,7 @@ pub struct Stats {
 impl Stats {
     /// Empty accounts.
     pub fn new(workloads: usize, tiers: usize) -> Self {
-        let account = Account {
+        let account = WorkloadAccount {
             total: Work::none(tiers),
             measured: Work::none(tiers),
             measured_from: None,
@@ -118,7 +118,7 @@ impl Stats {
     }
 
     /// A service answered requests.
-    pub fn service(&mut self, i: usize, served: &Served, instructions: f64, idle: (f64, f64)) {
+    pub fn service(&mut self, i: usize, served: &StepWork, instructions: f64, idle: (f64, f64)) {
         let account = &mut self.accounts[i];
         account.total.add_service(served, instructions, idle);
         account.measured.add_service(served, instructions, idle);
@@ -136,7 +136,7 @@ impl Stats {
     }
 
     /// The measured part starts, if it has not already.
-    pub fn begin_measuring(&mut self, workload: usize, now: u64) {
+    pub fn start_measuring(&mut self, workload: usize, now: u64) {
         self.accounts[workload].measured_from.get_or_insert(now);
     }
 
@@ -236,7 +236,7 @@ pub struct WorkloadPoint {
 
 /// A point.
 #[derive(Debug, Clone)]
-pub struct Point {
+pub struct StatsPoint {
     /// Virtual time in nanoseconds.
     pub at: u64,
     /// Length of the interval in nanoseconds.
@@ -253,10 +253,10 @@ pub struct Timeline {
     last: u64,
     before: Vec<Before>,
     /// In the order of time.
-    pub points: Vec<Point>,
+    pub points: Vec<StatsPoint>,
 }
 
-fn sums(account: &Account) -> Before {
+fn sums(account: &WorkloadAccount) -> Before {
     Before {
         instructions: account.total.instructions,
         operations: account.total.operations,
@@ -269,7 +269,7 @@ fn sums(account: &Account) -> Before {
 
 impl Timeline {
     /// A timeline that starts with what the accounts show.
-    pub fn new(every: Duration, accounts: &[Account]) -> Self {
+    pub fn new(every: Duration, accounts: &[WorkloadAccount]) -> Self {
         let every = (every.as_nanos() as u64).max(1);
         let before = accounts.iter().map(sums).collect();
         Self { every, next: every, last: 0, before, points: Vec::new() }
@@ -284,7 +284,7 @@ impl Timeline {
     pub fn add<'a>(
         &mut self,
         now: u64,
-        accounts: &[Account],
+        accounts: &[WorkloadAccount],
         usage: impl Fn(usize) -> &'a [Pages],
         mut p99: impl FnMut(usize) -> Option<Duration>,
     ) {
@@ -305,7 +305,7 @@ impl Timeline {
                 point
             });
         let workloads = workloads.collect();
-        self.points.push(Point { at: now, span: now - self.last, workloads });
+        self.points.push(StatsPoint { at: now, span: now - self.last, workloads });
         self.last = now;
         self.next = (now / self.every + 1) * self.every;
     }

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use tierwise_trace::{Allocation, Header, PageAccess, PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{
+    Allocation, Header, PageAccess, PageBacking, TraceError, Window, WindowSource,
+};
 
 use crate::bound::{Bounds, WindowBound};
 
@@ -29,7 +31,7 @@ impl Default for Shape {
 
 /// A whole program in memory, shared by all runs of it.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedTrace {
     /// The source's header.
     pub header: Header,
     /// Every window.
@@ -42,7 +44,7 @@ pub struct Loaded {
     orders: Vec<u8>,
 }
 
-impl Loaded {
+impl LoadedTrace {
     /// Reads a source to its end, or to the mark `until`, in a shape.
     ///
     /// # Errors
@@ -148,7 +150,7 @@ fn survey(windows: &[Window]) -> (Vec<u8>, u64) {
 #[derive(Debug)]
 pub struct Part {
     /// The program.
-    pub program: Arc<Loaded>,
+    pub program: Arc<LoadedTrace>,
     /// First window of the measured part.
     pub measure_from: usize,
     /// Runs of the measured part; at least 1.
@@ -274,7 +276,7 @@ impl Windows {
                 if self.taken > 0 {
                     return Ok(false);
                 }
-                let (kind, order) = (PageKind::Anon, *order);
+                let (kind, order) = (PageBacking::Anon, *order);
                 let allocation =
                     |page| Allocation { page, vpn: u64::from(page), kind, order, thread: 0 };
                 *window = Window {

@@ -10,7 +10,7 @@ use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
 
 use crate::hash::mix;
-use crate::requests::tenant::Served;
+use crate::requests::tenant::StepWork;
 use crate::service::RunningService;
 use crate::windows::Windows;
 
@@ -122,7 +122,7 @@ impl Work {
     /// Adds what a service did, which takes the servers' time that it takes; `idle` is the fast
     /// tier's latency for a load and a store. The oracle's time for it is the time with everything
     /// fast: what a request touches is not known before it comes.
-    pub fn add_service(&mut self, served: &Served, instructions: f64, idle: (f64, f64)) {
+    pub fn add_service(&mut self, served: &StepWork, instructions: f64, idle: (f64, f64)) {
         let all_fast_ns = served.all_fast_ns(idle.0, idle.1);
         self.instructions += instructions;
         self.busy_ns += served.busy_ns;
@@ -137,7 +137,7 @@ impl Work {
 
 /// State of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum WorkloadState {
     /// Its start time has not come.
     Waiting,
     /// It runs.
@@ -150,7 +150,7 @@ pub enum State {
 
 /// The two kinds of workloads.
 #[derive(Debug)]
-pub enum Kind {
+pub enum WorkloadKind {
     /// Replays its windows as fast as its misses allow.
     Windows {
         /// Nanoseconds of faults, stalls and flushes that it pays before it goes on.
@@ -164,7 +164,7 @@ pub enum Kind {
 #[derive(Debug)]
 pub struct Workload {
     /// Windows or a service.
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// Its windows, in the order in which they run.
     pub windows: Windows,
     /// The current window.
@@ -174,7 +174,7 @@ pub struct Workload {
     /// Share of the current window whose accesses were reported.
     pub reported: f64,
     /// Its state.
-    pub state: State,
+    pub state: WorkloadState,
     /// Its pages.
     pub locals: Vec<Local>,
     /// Misses of the current window by the tier that would serve them now.
@@ -197,12 +197,12 @@ impl Workload {
     /// A workload before its start, on a machine with `tiers` tiers.
     pub fn new(windows: Windows, tiers: usize, phase_seed: u64) -> Self {
         Self {
-            kind: Kind::Windows { pending_stall_ns: 0.0 },
+            kind: WorkloadKind::Windows { pending_stall_ns: 0.0 },
             windows,
             window: Window::default(),
             done: 0.0,
             reported: 0.0,
-            state: State::Waiting,
+            state: WorkloadState::Waiting,
             locals: Vec::new(),
             misses: vec![Misses::default(); tiers],
             slow: None,
@@ -216,30 +216,32 @@ impl Workload {
     /// The service, if it is one.
     pub fn service(&self) -> Option<&RunningService> {
         match &self.kind {
-            Kind::Service(service) => Some(service),
-            Kind::Windows { .. } => None,
+            WorkloadKind::Service(service) => Some(service),
+            WorkloadKind::Windows { .. } => None,
         }
     }
 
     /// The service, if it is one, to be changed.
     pub fn service_mut(&mut self) -> Option<&mut RunningService> {
         match &mut self.kind {
-            Kind::Service(service) => Some(service),
-            Kind::Windows { .. } => None,
+            WorkloadKind::Service(service) => Some(service),
+            WorkloadKind::Windows { .. } => None,
         }
     }
 
     /// Makes its own path longer by the stall of one thread; the other threads go on.
     pub fn charge_stall(&mut self, ns: f64) {
         match &mut self.kind {
-            Kind::Service(service) => service.tenant.charge_stall(ns),
-            Kind::Windows { pending_stall_ns } => *pending_stall_ns += ns / self.parallelism,
+            WorkloadKind::Service(service) => service.tenant.charge_stall(ns),
+            WorkloadKind::Windows { pending_stall_ns } => {
+                *pending_stall_ns += ns / self.parallelism
+            }
         }
     }
 
     /// Pays pending stalls out of `ns` nanoseconds and returns the part that they took.
     pub fn pay_stall(&mut self, ns: f64) -> f64 {
-        let Kind::Windows { pending_stall_ns } = &mut self.kind else { return 0.0 };
+        let WorkloadKind::Windows { pending_stall_ns } = &mut self.kind else { return 0.0 };
         let paid = pending_stall_ns.min(ns);
         *pending_stall_ns -= paid;
         paid
@@ -249,8 +251,8 @@ impl Workload {
     /// service's interval.
     pub fn remaining_ns(&self, now: u64, window_ns: f64) -> u64 {
         match &self.kind {
-            Kind::Service(service) => service.interval_ends().saturating_sub(now),
-            Kind::Windows { pending_stall_ns } => {
+            WorkloadKind::Service(service) => service.interval_ends().saturating_sub(now),
+            WorkloadKind::Windows { pending_stall_ns } => {
                 let rest = pending_stall_ns + (1.0 - self.done) * window_ns;
                 // Rounded up, so that the window is over when the time is.
                 (rest.ceil() as u64).saturating_add(1)

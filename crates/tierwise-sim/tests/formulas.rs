@@ -62,14 +62,14 @@ fn stationary_zipf_hits_by_harmonic_numbers() {
 /// window's misses are served either all fast or all slow. Static serves exactly half of them fast.
 #[test]
 fn alternating_pages_are_half_fast_unmoved() {
-    let turns = GeneratorSpec {
+    let rounds = GeneratorSpec {
         hot_fraction: 0.5,
         hot_access_share: 1.0,
         dwell_windows: 1,
         motion: generate::Motion::Zigzag,
         ..spec(2)
     };
-    let r = result(scenario(machine(1, 10), vec![workload("p", "moving-hot-set", turns)]), "none");
+    let r = result(scenario(machine(1, 10), vec![workload("p", "moving-hot-set", rounds)]), "none");
     assert!((r.fast_access_ratio - 0.5).abs() < 1e-9, "{}", r.fast_access_ratio);
 }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use common::{machine, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Source, TierSize, WorkloadSpec};
+use tierwise_sim::scenario::{TierSize, WorkloadSource, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 /// Shares of the resident set that are fast.
@@ -26,7 +26,7 @@ fn measure() -> String {
     );
     for share in SIZES {
         let workload = WorkloadSpec {
-            source: Source::Trace(root.join("traces/redis-ycsb-d.twt")),
+            source: WorkloadSource::Trace(root.join("traces/redis-ycsb-d.twt")),
             measure_to: Some("end".to_owned()),
             merge: 8,
             dilation: 20,

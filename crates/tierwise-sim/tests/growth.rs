@@ -22,8 +22,8 @@ use tierwise_core::topology::WatermarkLevel;
 use tierwise_core::units::{Bytes, Pages, TierId};
 use tierwise_sim::result::PolicyResult;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
-use tierwise_trace::cut::{Cut, Selection};
+use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec};
+use tierwise_trace::cut::{Cut, WindowSelection};
 use tierwise_trace::generate::GeneratorSpec;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
@@ -149,7 +149,7 @@ impl Tenant {
                 (
                     WorkloadSpec {
                         loops: self.loops,
-                        ..WorkloadSpec::new(&name, Source::Trace(path))
+                        ..WorkloadSpec::new(&name, WorkloadSource::Trace(path))
                     },
                     pages,
                 )
@@ -222,10 +222,11 @@ fn ample_fast_memory_slows_no_recording() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let start = directory.join(format!("{name}.twt"));
         let reader = TraceReader::open(&path).unwrap();
-        let mut first = Cut::new(reader, Selection::Windows(0..FIRST_WINDOWS));
+        let mut first = Cut::new(reader, WindowSelection::Windows(0..FIRST_WINDOWS));
         let overwrite = WriterOptions { level: 1, overwrite: true };
         let pages = write_trace(&start, &mut first, overwrite).unwrap().pages;
-        let program = WorkloadSpec { loops: 2, ..WorkloadSpec::new(&name, Source::Trace(start)) };
+        let program =
+            WorkloadSpec { loops: 2, ..WorkloadSpec::new(&name, WorkloadSource::Trace(start)) };
         let fast = room_for(pages);
         let test = scenario(machine(fast, fast + 4096), vec![program]);
         let prepared = Prepared::load(test).unwrap();
@@ -247,7 +248,7 @@ fn operators_cap_holds_with_memory_free() {
     let program = WorkloadSpec {
         dilation: 1000,
         caps: vec![Some(cap)],
-        ..WorkloadSpec::new("capped", Source::Trace(path))
+        ..WorkloadSpec::new("capped", WorkloadSource::Trace(path))
     };
     let prepared = Prepared::load(scenario(machine(pages * 4, pages * 4), vec![program])).unwrap();
     let timeline = Some(Duration::from_millis(500));

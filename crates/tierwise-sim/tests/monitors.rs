@@ -14,12 +14,12 @@ use tierwise_core::units::{PageId, Timestamp};
 use tierwise_core::world::World;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
-use tierwise_sim::host::{Host, Schedule};
+use tierwise_sim::host::{Schedule, SimulatedHost};
 use tierwise_sim::run::Prepared;
-use tierwise_sim::windows::{Loaded, Part, Shape, Windows};
+use tierwise_sim::windows::{LoadedTrace, Part, Shape, Windows};
 use tierwise_sim::workload::Workload;
 use tierwise_trace::{
-    Allocation, CacheModel, Header, PageAccess, PageKind, TraceError, Window, WindowSource,
+    Allocation, CacheModel, Header, PageAccess, PageBacking, TraceError, Window, WindowSource,
 };
 
 const PAGES: u32 = 1000;
@@ -59,7 +59,7 @@ impl WindowSource for Steady {
         window.instructions = 150_000_000;
         for page in 0..PAGES {
             let loads = if HOT.contains(&page) { 1000 } else { 1 };
-            let kind = PageKind::Anon;
+            let kind = PageBacking::Anon;
             window.allocations.push(Allocation {
                 page,
                 vpn: u64::from(page),
@@ -86,15 +86,16 @@ impl WindowSource for Steady {
 }
 
 /// A host that runs the steady program with everything in fast memory, watched.
-fn host(signals: Signals) -> Host {
+fn host(signals: Signals) -> SimulatedHost {
     let machine = machine(4000, 4000);
-    let program = Loaded::read(&mut steady(400), None, Shape::default()).unwrap();
+    let program = LoadedTrace::read(&mut steady(400), None, Shape::default()).unwrap();
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
     let workload = Workload::new(windows, machine.tiers.len(), 9);
     let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
-    let mut host = Host::new(machine, Costs::default(), vec![(workload, schedule)], None, 9);
+    let mut host =
+        SimulatedHost::new(machine, Costs::default(), vec![(workload, schedule)], None, 9);
     host.set_check(true);
     let orders = MigrationPlan { signals, ..MigrationPlan::default() };
     host.migrate(&orders, &mut Vec::new()).unwrap();
@@ -102,7 +103,7 @@ fn host(signals: Signals) -> Host {
 }
 
 /// Everything reported until `seconds` of virtual time.
-fn observe(host: &mut Host, seconds: f64, mut each: impl FnMut(&Observation, Timestamp)) {
+fn observe(host: &mut SimulatedHost, seconds: f64, mut each: impl FnMut(&Observation, Timestamp)) {
     let mut obs = Observation::default();
     while host.now().as_secs_f64() < seconds {
         let next = Timestamp(host.now().0 + 100_000_000);

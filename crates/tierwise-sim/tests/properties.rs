@@ -53,7 +53,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
                 ..generated("two", PATTERNS[second], pages / 2 + 1, seed ^ 1, false)
             };
             let footprint = |w: &WorkloadSpec| match &w.source {
-                tierwise_sim::scenario::Source::Generator(_, spec) => spec.footprint_pages,
+                tierwise_sim::scenario::WorkloadSource::Generator(_, spec) => spec.footprint_pages,
                 _ => 0,
             };
             let all = footprint(&one) + footprint(&two);

@@ -9,20 +9,20 @@ use std::time::Duration;
 use tierwise_core::units::Bytes;
 use tierwise_sim::requests::knee::Placed;
 use tierwise_sim::requests::mix::Mix;
-use tierwise_sim::requests::presets::{FAST_NS, PRESETS, Preset, SLOW_NS};
+use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tier::TierCosts;
-use tierwise_sim::windows::{Loaded, Shape};
+use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
 const COSTS: TierCosts<'static> =
     TierCosts { load_ns: &[FAST_NS, SLOW_NS], store_ns: &[FAST_NS, SLOW_NS] };
 
-fn mix(preset: &Preset) -> Mix {
+fn mix(preset: &ServicePreset) -> Mix {
     let windows = match preset.trace() {
         Some(trace) => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
             let mut reader = TraceReader::open(&root.join(format!("{trace}.twt"))).unwrap();
-            Loaded::read(&mut reader, None, Shape::default()).unwrap().windows
+            LoadedTrace::read(&mut reader, None, Shape::default()).unwrap().windows
         }
         None => Vec::new(),
     };
@@ -31,7 +31,7 @@ fn mix(preset: &Preset) -> Mix {
 
 /// Long enough for an overload of 1.5 % to outgrow the objective (which takes its 1/0.015 fold),
 /// short for a test.
-fn time(preset: &Preset) -> Duration {
+fn time(preset: &ServicePreset) -> Duration {
     Duration::from_secs_f64((preset.slo.as_secs_f64() * 200.0).min(3e6 / preset.max_per_second))
 }
 
@@ -81,12 +81,13 @@ fn less_fast_memory_bears_less_load() {
 #[test]
 fn misses_come_from_the_recording() {
     for (name, operations) in [("redis", 300_000.0), ("memcached", 250_000.0)] {
-        let preset = Preset::named(name).unwrap();
+        let preset = ServicePreset::named(name).unwrap();
         let mix = mix(preset);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
         let path = root.join(format!("{}.twt", preset.trace().unwrap()));
         let loaded =
-            Loaded::read(&mut TraceReader::open(&path).unwrap(), None, Shape::default()).unwrap();
+            LoadedTrace::read(&mut TraceReader::open(&path).unwrap(), None, Shape::default())
+                .unwrap();
         let run = &loaded.windows[loaded.mark("run").unwrap()..];
         let rows = run.iter().flat_map(|w| &w.accesses);
         let (loads, stores) = rows.fold((0u64, 0u64), |(l, s), row| {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use tierwise_sim::requests::arrival::{Arrivals, Step};
+use tierwise_sim::requests::arrival::{Arrivals, LoadStep};
 use tierwise_sim::requests::error::RequestError;
-use tierwise_sim::requests::mix::{Group, Kind, Mix, Popularity};
+use tierwise_sim::requests::mix::{Mix, Popularity, RequestKind, UnitGroup};
 use tierwise_sim::requests::server::Servers;
-use tierwise_sim::requests::tenant::{RequestTenant, Served, Service};
+use tierwise_sim::requests::tenant::{RequestService, RequestTenant, StepWork};
 use tierwise_sim::requests::tier::{TierCosts, Unwatched};
 use tierwise_sim::requests::watcher::Watcher;
 
@@ -20,17 +20,17 @@ const COSTS: TierCosts<'static> = TierCosts { load_ns: &[100.0, 300.0], store_ns
 /// One touch of one of `units` units, with so many load misses.
 fn mix(units: u32, cpu_ns: f64, touches: f64, loads: f64) -> Mix {
     let units_of = Popularity::Even { first: 0, count: units };
-    let group = Group { name: "items", touches, loads, stores: 0.0, units: units_of };
-    let kind = Kind { name: "get", share: 1.0, cpu_ns, groups: vec![group] };
+    let group = UnitGroup { name: "items", touches, loads, stores: 0.0, units: units_of };
+    let kind = RequestKind { name: "get", share: 1.0, cpu_ns, groups: vec![group] };
     Mix { units, kinds: vec![kind], cached: vec![] }
 }
 
-fn service(per_second: f64, mix: Mix, servers: usize) -> Service {
+fn service(per_second: f64, mix: Mix, servers: usize) -> RequestService {
     let arrivals = Arrivals::Poisson { per_second };
-    Service { arrivals, mix, servers, slo: Duration::from_millis(1), seed: 3 }
+    RequestService { arrivals, mix, servers, slo: Duration::from_millis(1), seed: 3 }
 }
 
-fn steps(tenant: &mut RequestTenant, ends: &[u64], tier_of: &[u8]) -> Vec<Served> {
+fn steps(tenant: &mut RequestTenant, ends: &[u64], tier_of: &[u8]) -> Vec<StepWork> {
     ends.iter().map(|&to| tenant.advance(to, &COSTS, tier_of, &mut Unwatched).clone()).collect()
 }
 
@@ -109,7 +109,7 @@ fn misses_are_served_where_the_units_lie() {
 fn kinds_come_in_their_shares() {
     let mut mix = mix(1, 100.0, 0.0, 0.0);
     mix.kinds[0].share = 0.3;
-    mix.kinds.push(Kind { name: "put", share: 0.7, cpu_ns: 1100.0, groups: vec![] });
+    mix.kinds.push(RequestKind { name: "put", share: 0.7, cpu_ns: 1100.0, groups: vec![] });
     assert_eq!(mix.all_fast(&COSTS), (800.0, 0.3 * 700.0 * 700.0 + 0.7 * 300.0 * 300.0));
     let mut tenant = RequestTenant::new(&service(100_000.0, mix, 1), 0).unwrap();
     let served = tenant.advance(3 * SECOND, &COSTS, &[0], &mut Unwatched).clone();
@@ -149,7 +149,7 @@ fn overloaded_queue_is_counted_and_bounded() {
     assert!(tenant.latencies().total().max > Duration::from_millis(490));
 }
 
-fn service_arrivals(service: &Service, until: u64) -> usize {
+fn service_arrivals(service: &RequestService, until: u64) -> usize {
     // The same stream as the tenant's: it is made of the service's seed alone.
     let mut tenant = RequestTenant::new(service, 0).unwrap();
     let none = tenant.advance(0, &COSTS, &[0], &mut Unwatched).arrived;
@@ -162,7 +162,7 @@ fn service_arrivals(service: &Service, until: u64) -> usize {
 
 #[test]
 fn load_curve_is_followed_bursts_keep_mean() {
-    let step = |seconds, per_second| Step { length: Duration::from_secs(seconds), per_second };
+    let step = |seconds, per_second| LoadStep { length: Duration::from_secs(seconds), per_second };
     let curve =
         Arrivals::Curve { steps: vec![step(1, 1e5), step(1, 0.0), step(2, 2e5)], repeat: false };
     let at: Vec<u64> = curve.stream(5, 0).collect();
@@ -196,8 +196,8 @@ fn load_curve_is_followed_bursts_keep_mean() {
 #[test]
 fn a_repeated_curve_goes_on() {
     let steps = vec![
-        Step { length: Duration::from_millis(10), per_second: 1e5 },
-        Step { length: Duration::from_millis(30), per_second: 0.0 },
+        LoadStep { length: Duration::from_millis(10), per_second: 1e5 },
+        LoadStep { length: Duration::from_millis(30), per_second: 0.0 },
     ];
     let curve = Arrivals::Curve { steps, repeat: true };
     let at: Vec<u64> = curve.stream(1, 0).take_while(|&at| at < SECOND).collect();
@@ -256,15 +256,16 @@ fn granule_is_reported_as_median_page() {
 
 #[test]
 fn impossible_services_are_refused_with_reasons() {
-    let refused = |service: &Service| RequestTenant::new(service, 0).unwrap_err().to_string();
+    let refused =
+        |service: &RequestService| RequestTenant::new(service, 0).unwrap_err().to_string();
     let sound = service(1000.0, mix(1, 1.0, 0.0, 0.0), 1);
     assert_eq!(
-        refused(&Service { servers: 65, ..sound.clone() }),
+        refused(&RequestService { servers: 65, ..sound.clone() }),
         "servers: found 65; allowed: 1 to 64"
     );
     let negative = Arrivals::Poisson { per_second: -1.0 };
     assert_eq!(
-        refused(&Service { arrivals: negative, ..sound.clone() }),
+        refused(&RequestService { arrivals: negative, ..sound.clone() }),
         "requests per second: found -1; allowed: a number from 0 to 1e9"
     );
     let mut beyond = sound;

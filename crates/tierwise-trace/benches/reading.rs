@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{
-    Allocation, Header, PageAccess, PageKind, ThreadShare, Window, WindowSource, cache,
+    Allocation, Header, PageAccess, PageBacking, ThreadShare, Window, WindowSource, cache,
 };
 
 /// A resident set of 256 MiB, of which a window touches three quarters.
@@ -32,7 +32,7 @@ fn windows() -> Vec<Window> {
     let allocation = |page| Allocation {
         page,
         vpn: u64::from(page) + 0x55_5555,
-        kind: PageKind::Anon,
+        kind: PageBacking::Anon,
         order: 0,
         thread: 0,
     };

@@ -10,7 +10,7 @@ use crate::{Allocation, Header, PageAccess, ThreadShare, TraceError, Window, Win
 
 /// The windows to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum WindowSelection {
     /// Windows by number, from 0.
     Windows(Range<u64>),
     /// The phase of this name: from the window that carries the mark to the next that carries
@@ -24,7 +24,7 @@ pub enum Selection {
 /// pages are numbered again.
 pub struct Cut<S> {
     source: S,
-    selection: Selection,
+    selection: WindowSelection,
     position: u64,
     state: State,
     living: Living,
@@ -39,24 +39,24 @@ enum State {
 
 impl<S: WindowSource> Cut<S> {
     /// Selects windows of `source`, which must be at its first.
-    pub fn new(source: S, selection: Selection) -> Self {
+    pub fn new(source: S, selection: WindowSelection) -> Self {
         Self { source, selection, position: 0, state: State::Before, living: Living::default() }
     }
 
     /// True when no later window can belong to the part. A damaged window after the part is not
     /// read.
     fn is_over(&self) -> bool {
-        let past = matches!(&self.selection, Selection::Windows(r) if self.position >= r.end);
+        let past = matches!(&self.selection, WindowSelection::Windows(r) if self.position >= r.end);
         past || self.state == State::After
     }
 
     /// Position of the window just read relative to the selection.
     fn place(&self, window: &Window) -> State {
         match &self.selection {
-            Selection::Windows(range) if self.position < range.start => State::Before,
-            Selection::Windows(range) if self.position < range.end => State::Within,
-            Selection::Windows(_) => State::After,
-            Selection::Phase(name) => match self.state {
+            WindowSelection::Windows(range) if self.position < range.start => State::Before,
+            WindowSelection::Windows(range) if self.position < range.end => State::Within,
+            WindowSelection::Windows(_) => State::After,
+            WindowSelection::Phase(name) => match self.state {
                 _ if self.state != State::After && window.marks.contains(name) => State::Within,
                 State::Within if !window.marks.is_empty() => State::After,
                 state => state,

@@ -10,10 +10,10 @@ use crate::writer::{TraceWriter, WriterOptions};
 use crate::{CacheModel, Header, Window, WindowSource};
 
 /// A reader of bytes.
-pub type Target = fn(&[u8]);
+pub type ByteReader = fn(&[u8]);
 
 /// Every reader, by name.
-pub const TARGETS: &[(&str, Target)] = &[("lackey", lackey), ("wire", wire)];
+pub const TARGETS: &[(&str, ByteReader)] = &[("lackey", lackey), ("wire", wire)];
 
 /// Small, so that inputs of a few lines fill windows and miss.
 const CACHE: CacheModel = CacheModel { size_bytes: 1024, ways: 1, line_bytes: 64 };

@@ -25,6 +25,6 @@ pub mod unnamed;
 pub mod writer;
 
 pub use model::{
-    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
     WindowSource,
 };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The backing of a page, which decides the LRU list that the kernel keeps it on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum PageKind {
+pub enum PageBacking {
     /// Heap, stack and private anonymous mappings.
     Anon,
     /// Page cache: mapped files, and files read and written through system calls.
@@ -51,7 +51,7 @@ pub struct Allocation {
     /// are only reached through system calls get numbers from 2^52 up, one range a file.
     pub vpn: u64,
     /// The page's backing.
-    pub kind: PageKind,
+    pub kind: PageBacking,
     /// log2 of the base pages it spans: 0, or 9 for a 2 MiB page of 4 KiB base pages.
     pub order: u8,
     /// Index into [`Window::threads`]' numbering of the thread that touched it first.

@@ -8,12 +8,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{ALLOWANCE_BYTES, HEAD_BYTES, Head, Kind, MAX_RATIO, most_unpacked};
+use crate::format::frame::{ALLOWANCE_BYTES, FrameKind, HEAD_BYTES, Head, MAX_RATIO, max_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
-/// Reads a trace. Its frames may unpack to [`most_unpacked`] of the bytes read so far and no more,
+/// Reads a trace. Its frames may unpack to [`max_unpacked`] of the bytes read so far and no more,
 /// so that memory and time are bounded by the size of the file, not by its content.
 pub struct TraceReader<R> {
     path: PathBuf,
@@ -94,7 +94,7 @@ impl<R: Read + Seek> TraceReader<R> {
         if !MAGIC.starts_with(magic) {
             return Err(TraceError::NotATrace {
                 path: self.path.clone(),
-                found: looks_like(&self.path, &bytes),
+                found: format_of(&self.path, &bytes),
             });
         }
         if bytes.len() < PREAMBLE_BYTES as usize {
@@ -111,7 +111,7 @@ impl<R: Read + Seek> TraceReader<R> {
 
     fn read_header(&mut self) -> Result<(), TraceError> {
         let (kind, length) = self.read_frame()?;
-        if kind != Kind::Header {
+        if kind != FrameKind::Header {
             return Err(self.corrupt("the first frame is not a header"));
         }
         self.header = serde_json::from_slice(&self.raw)
@@ -124,7 +124,7 @@ impl<R: Read + Seek> TraceReader<R> {
 
     /// Reads and unpacks the frame at the offset into `raw`; returns its kind and length in the
     /// file.
-    fn read_frame(&mut self) -> Result<(Kind, u64), TraceError> {
+    fn read_frame(&mut self) -> Result<(FrameKind, u64), TraceError> {
         let mut bytes = [0; HEAD_BYTES];
         self.read_exact(&mut bytes)?;
         let head = Head::from_bytes(&bytes).map_err(|reason| self.corrupt(reason))?;
@@ -150,7 +150,7 @@ impl<R: Read + Seek> TraceReader<R> {
     /// Refuses a frame that would unpack to more than the file's size allows.
     fn check_ratio(&self, raw: u32, length: u64) -> Result<(), TraceError> {
         let (end, unpacked) = (self.offset + length, self.unpacked + u64::from(raw));
-        if unpacked <= most_unpacked(end) {
+        if unpacked <= max_unpacked(end) {
             return Ok(());
         }
         Err(self.corrupt(format!(
@@ -220,9 +220,9 @@ impl<R: Read + Seek> TraceReader<R> {
     fn read_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
         let (kind, length) = self.read_frame()?;
         match kind {
-            Kind::Window => {}
-            Kind::End => return self.end(length),
-            Kind::Header => return Err(self.corrupt("a second header")),
+            FrameKind::Window => {}
+            FrameKind::End => return self.end(length),
+            FrameKind::Header => return Err(self.corrupt("a second header")),
         }
         window_codec::decode(&self.raw, self.totals.pages, window)
             .and_then(|()| self.lifetimes.admit(window))
@@ -234,7 +234,7 @@ impl<R: Read + Seek> TraceReader<R> {
 }
 
 /// Guesses the kind of a file that is no trace, by its name and its first bytes.
-fn looks_like(path: &Path, start: &[u8]) -> &'static str {
+fn format_of(path: &Path, start: &[u8]) -> &'static str {
     /// The first bytes of a zstd frame, and of a Parquet file.
     const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
     const PARQUET: &[u8] = b"PAR1";

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::model::{
-    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
     WindowSource,
 };
 
@@ -74,7 +74,7 @@ impl<'a> Sequence<'a> {
                 let allocation = Allocation {
                     page,
                     vpn: page.into(),
-                    kind: PageKind::Anon,
+                    kind: PageBacking::Anon,
                     order: 0,
                     thread: 0,
                 };
@@ -124,12 +124,12 @@ impl WindowSource for Sequence<'_> {
 /// Writes a window's accesses as a sequence: pages take turns, each as evenly as its count allows,
 /// which is the order that the simulator assumes within a window.
 pub fn interleave(window: &Window, out: &mut Vec<u32>) {
-    let mut turns: Vec<(u64, u32)> = Vec::new();
+    let mut rounds: Vec<(u64, u32)> = Vec::new();
     for access in &window.accesses {
         let n = u64::from(access.loads) + u64::from(access.stores);
         // The k-th of n accesses stands at (k + 1/2) / n of the window, in 2^-40ths.
-        turns.extend((0..n).map(|k| ((((2 * k + 1) << 39) / n), access.page)));
+        rounds.extend((0..n).map(|k| ((((2 * k + 1) << 39) / n), access.page)));
     }
-    turns.sort_unstable();
-    out.extend(turns.into_iter().map(|(_, page)| page));
+    rounds.sort_unstable();
+    out.extend(rounds.into_iter().map(|(_, page)| page));
 }

@@ -32,11 +32,11 @@
 use std::collections::BTreeMap;
 
 use crate::format::Totals;
-use crate::{Header, PageKind, TraceError, Window, WindowSource};
+use crate::{Header, PageBacking, TraceError, Window, WindowSource};
 
 /// A trace in numbers. Pages are base pages: a page of order 9 counts as 512.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct TraceSummary {
     /// The trace's description.
     pub header: Header,
     /// Windows, instructions, pages and rows.
@@ -100,7 +100,7 @@ pub struct TopPage {
     /// Virtual page number at its allocation.
     pub vpn: u64,
     /// Its backing.
-    pub kind: PageKind,
+    pub kind: PageBacking,
     /// Loads and stores.
     pub accesses: u64,
     /// Those that missed the modelled cache.
@@ -118,7 +118,7 @@ struct Page {
 ///
 /// # Errors
 /// As the source's.
-pub fn summarize(source: &mut dyn WindowSource, top: usize) -> Result<Summary, TraceError> {
+pub fn summarize(source: &mut dyn WindowSource, top: usize) -> Result<TraceSummary, TraceError> {
     let mut summary = empty(source.header().clone());
     let mut pages = Vec::new();
     let mut resident = 0;
@@ -133,8 +133,8 @@ pub fn summarize(source: &mut dyn WindowSource, top: usize) -> Result<Summary, T
     Ok(summary)
 }
 
-fn empty(header: Header) -> Summary {
-    Summary {
+fn empty(header: Header) -> TraceSummary {
+    TraceSummary {
         header,
         totals: Totals::default(),
         operations: 0,
@@ -153,7 +153,12 @@ fn empty(header: Header) -> Summary {
     }
 }
 
-fn add_window(summary: &mut Summary, pages: &mut Vec<Page>, resident: &mut u64, window: &Window) {
+fn add_window(
+    summary: &mut TraceSummary,
+    pages: &mut Vec<Page>,
+    resident: &mut u64,
+    window: &Window,
+) {
     let number = summary.totals.windows;
     summary.marks.extend(window.marks.iter().map(|mark| (number, mark.clone())));
     for share in &window.threads {
@@ -170,7 +175,7 @@ fn add_window(summary: &mut Summary, pages: &mut Vec<Page>, resident: &mut u64, 
     summary.windows.push(line);
 }
 
-fn bear(summary: &mut Summary, pages: &mut Vec<Page>, window: &Window) -> u64 {
+fn bear(summary: &mut TraceSummary, pages: &mut Vec<Page>, window: &Window) -> u64 {
     let mut allocated = 0;
     for allocation in &window.allocations {
         let base_pages = 1 << allocation.order;
@@ -185,14 +190,14 @@ fn bear(summary: &mut Summary, pages: &mut Vec<Page>, window: &Window) -> u64 {
         pages.push(Page { top, base_pages });
         allocated += base_pages;
         match allocation.kind {
-            PageKind::Anon => summary.anon_pages += base_pages,
-            PageKind::File => summary.file_pages += base_pages,
+            PageBacking::Anon => summary.anon_pages += base_pages,
+            PageBacking::File => summary.file_pages += base_pages,
         }
     }
     allocated
 }
 
-fn add_accesses(summary: &mut Summary, pages: &mut [Page], window: &Window) -> WindowSummary {
+fn add_accesses(summary: &mut TraceSummary, pages: &mut [Page], window: &Window) -> WindowSummary {
     let mut line = WindowSummary {
         instructions: window.instructions,
         operations: window.operations,

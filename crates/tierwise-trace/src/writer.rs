@@ -30,7 +30,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::format::frame::{self, HEAD_BYTES, Head, Kind};
+use crate::format::frame::{self, FrameKind, HEAD_BYTES, Head};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, Totals, VERSION, window_codec};
 use crate::new_trace::NewTrace;
@@ -95,7 +95,7 @@ impl TraceWriter<BufWriter<File>> {
         let mut raw = Vec::new();
         self.totals.encode(&mut raw);
         let data = zstd::bulk::compress(&raw, 1).map_err(failed)?;
-        let head = Head::new(Kind::End, raw.len(), &data)
+        let head = Head::new(FrameKind::End, raw.len(), &data)
             .map_err(|reason| failed(io::Error::new(io::ErrorKind::InvalidInput, reason)))?;
         let frame = [&head.to_bytes()[..], &data].concat();
         file.write_all(&frame).map_err(failed)?;
@@ -143,7 +143,7 @@ impl<W: Write> TraceWriter<W> {
         writer.write(&MAGIC)?;
         writer.write(&VERSION.to_le_bytes())?;
         writer.raw = serde_json::to_vec(header).map_err(|e| writer.error(e.into()))?;
-        writer.frame(Kind::Header)?;
+        writer.frame(FrameKind::Header)?;
         Ok(writer)
     }
 
@@ -157,7 +157,7 @@ impl<W: Write> TraceWriter<W> {
         window_codec::encode(window, self.totals.pages, &mut self.raw)
             .and_then(|()| self.lifetimes.admit(window))
             .map_err(|reason| self.invalid(&reason))?;
-        self.frame(Kind::Window)?;
+        self.frame(FrameKind::Window)?;
         self.totals.add(window);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl<W: Write> TraceWriter<W> {
     pub fn finish(mut self) -> Result<(W, Totals), TraceError> {
         self.raw.clear();
         self.totals.encode(&mut self.raw);
-        self.frame(Kind::End)?;
+        self.frame(FrameKind::End)?;
         Ok((self.out, self.totals))
     }
 
@@ -186,7 +186,7 @@ impl<W: Write> TraceWriter<W> {
     }
 
     /// Compresses `raw` and writes it as one frame.
-    fn frame(&mut self, kind: Kind) -> Result<(), TraceError> {
+    fn frame(&mut self, kind: FrameKind) -> Result<(), TraceError> {
         let mut data = self.compressor.compress(&self.raw).map_err(|source| self.error(source))?;
         let unpacked = self.unpacked + self.raw.len() as u64;
         let end = self.bytes + (HEAD_BYTES + data.len()) as u64;

@@ -10,12 +10,12 @@ use std::io::Cursor;
 
 use common::traces::{access, file_of, header, read_all};
 use proptest::prelude::*;
-use tierwise_trace::cut::{Cut, Merge, Selection};
-use tierwise_trace::format::frame::{Head, Kind, most_unpacked};
+use tierwise_trace::cut::{Cut, Merge, WindowSelection};
+use tierwise_trace::format::frame::{FrameKind, Head, max_unpacked};
 use tierwise_trace::format::{MAGIC, VERSION, varint};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::summary::summarize;
-use tierwise_trace::{Allocation, PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{Allocation, PageBacking, TraceError, Window, WindowSource};
 
 /// Bytes that a reader may allocate for each byte that a file may unpack to: the costliest entry is
 /// an allocation of 3 bytes, which takes 24 in a window and 56 in a summary, whose list doubles as
@@ -72,7 +72,7 @@ fn peak(work: impl FnOnce()) -> u64 {
     PEAK.with(Cell::get) - before
 }
 
-fn append(kind: Kind, raw: &[u8], file: &mut Vec<u8>) {
+fn append(kind: FrameKind, raw: &[u8], file: &mut Vec<u8>) {
     let data = zstd::bulk::compress(raw, 1).unwrap();
     file.extend(Head::new(kind, raw.len(), &data).unwrap().to_bytes());
     file.extend(data);
@@ -81,7 +81,7 @@ fn append(kind: Kind, raw: &[u8], file: &mut Vec<u8>) {
 fn start(header: &[u8]) -> Vec<u8> {
     let mut file = MAGIC.to_vec();
     file.extend(VERSION.to_le_bytes());
-    append(Kind::Header, header, &mut file);
+    append(FrameKind::Header, header, &mut file);
     file
 }
 
@@ -97,7 +97,7 @@ fn read(file: &[u8]) -> Result<(), TraceError> {
     let mut reader = TraceReader::new("test", Cursor::new(file))?;
     let mut result = summarize(&mut reader, 5).map(drop);
     let reader = TraceReader::new("test", Cursor::new(file))?;
-    let mut cut = Merge::new(Cut::new(reader, Selection::Windows(1..u64::MAX)), 1000);
+    let mut cut = Merge::new(Cut::new(reader, WindowSelection::Windows(1..u64::MAX)), 1000);
     let mut window = Window::default();
     while result.is_ok() {
         match cut.next_window(&mut window) {
@@ -112,7 +112,7 @@ fn read(file: &[u8]) -> Result<(), TraceError> {
 fn assert_bounded(file: &[u8]) -> Result<(), TraceError> {
     let mut result = Ok(());
     let peak = peak(|| result = read(file));
-    let allowed = FLOOR + FACTOR * most_unpacked(file.len() as u64);
+    let allowed = FLOOR + FACTOR * max_unpacked(file.len() as u64);
     assert!(peak <= allowed, "{peak} bytes held for a file of {}; allowed {allowed}", file.len());
     result
 }
@@ -129,7 +129,11 @@ fn refused(file: &[u8]) {
 fn crowded_small_file_is_refused_unpacked() {
     const ALLOCATIONS: usize = 4_000_000;
     let mut file = start(&serde_json::to_vec(&header()).unwrap());
-    append(Kind::Window, &zeros(0, [0, ALLOCATIONS as u64, 0, 0, 0], 3 * ALLOCATIONS), &mut file);
+    append(
+        FrameKind::Window,
+        &zeros(0, [0, ALLOCATIONS as u64, 0, 0, 0], 3 * ALLOCATIONS),
+        &mut file,
+    );
     assert!(file.len() < 8192, "{}", file.len());
     refused(&file);
 }
@@ -141,7 +145,7 @@ fn small_windows_share_one_bound() {
     for window in 0..100 {
         let pages = window * ALLOCATIONS as u64;
         append(
-            Kind::Window,
+            FrameKind::Window,
             &zeros(pages, [0, ALLOCATIONS as u64, 0, 0, 0], 3 * ALLOCATIONS),
             &mut file,
         );
@@ -160,8 +164,13 @@ fn a_long_header_is_bounded() {
 fn regular(windows: u32, allocations: u32) -> Vec<Window> {
     let window = |w: u32| {
         let pages = w * allocations..(w + 1) * allocations;
-        let allocated =
-            |page| Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+        let allocated = |page| Allocation {
+            page,
+            vpn: page.into(),
+            kind: PageBacking::Anon,
+            order: 0,
+            thread: 0,
+        };
         Window {
             instructions: 1000,
             allocations: pages.clone().map(allocated).collect(),
@@ -195,7 +204,7 @@ proptest! {
             let mut raw = zeros(0, lengths, bytes);
             let filled = raw.len() - bytes.min(raw.len());
             raw[filled..].fill(fill % 2);
-            append(Kind::Window, &raw, &mut file);
+            append(FrameKind::Window, &raw, &mut file);
         }
         // Whether it is a trace does not matter here.
         let _ = assert_bounded(&file);

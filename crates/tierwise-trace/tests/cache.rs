@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{compile, recorder_folder};
+use common::{compile, recorder_directory};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tierwise_trace::CacheModel;
@@ -77,7 +77,7 @@ fn it_is_least_recently_used_by_definition() {
 #[test]
 fn the_recorder_models_the_same_cache() {
     let directory = tempfile::tempdir().unwrap();
-    let program = compile(&recorder_folder().join("tests/cache.c"), &["-O2"], directory.path());
+    let program = compile(&recorder_directory().join("tests/cache.c"), &["-O2"], directory.path());
     for (geometry, seed) in [("64KiB/16", 2), ("8KiB/4", 3), ("4KiB/1", 4), ("12KiB/3", 5)] {
         let model = parse_geometry(geometry).unwrap();
         let lines = random_lines(seed, 50_000);

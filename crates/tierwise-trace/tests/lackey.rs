@@ -7,7 +7,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{ONE_WINDOW, compile, prepare, recorder_folder, run, windows_of};
+use common::{ONE_WINDOW, compile, prepare, recorder_directory, run, windows_of};
 use tierwise_trace::cache::parse_geometry;
 use tierwise_trace::import::lackey::{ImportError, ImportOptions, import};
 use tierwise_trace::record::record;
@@ -71,7 +71,7 @@ fn counts(windows: &[Window]) -> Vec<PageAccess> {
 fn recorder_and_lackey_agree() {
     let (directory, mut recording) = prepare("counts");
     let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-mno-sse"];
-    let program = compile(&recorder_folder().join("tests/bare.c"), &flags, directory.path());
+    let program = compile(&recorder_directory().join("tests/bare.c"), &flags, directory.path());
     recording.command = vec![program.to_string_lossy().into_owned()];
     recording.llc = parse_geometry("16KiB/4").unwrap();
     record(&recording, |_| {}).unwrap();

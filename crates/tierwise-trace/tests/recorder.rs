@@ -11,7 +11,7 @@ use common::{ONE_WINDOW, finish, prepare, recorded};
 use tierwise_trace::cache::parse_geometry;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::{RecordError, RecordOptions, record};
-use tierwise_trace::{PageKind, TraceError, Window, WindowSource};
+use tierwise_trace::{PageBacking, TraceError, Window, WindowSource};
 
 #[test]
 fn each_load_and_store_is_counted() {
@@ -25,7 +25,7 @@ fn each_load_and_store_is_counted() {
     let pages: Vec<_> =
         (trace.vpn("area")..).take(100).map(|vpn| trace.allocations_at(vpn)[0]).collect();
     assert!(pages.is_sorted_by(|a, b| a.page + 1 == b.page), "allocated in order of first touch");
-    assert!(pages.iter().all(|allocation| allocation.kind == PageKind::Anon));
+    assert!(pages.iter().all(|allocation| allocation.kind == PageBacking::Anon));
     assert!(trace.summary.complete);
     assert_eq!(trace.windows.len(), 1);
 }
@@ -109,16 +109,16 @@ fn the_heap_gives_pages_back() {
 fn mapped_files_are_file_until_private_write() {
     let trace = recorded("file", |_| {});
     let private = trace.vpn("private");
-    let kinds: Vec<PageKind> =
+    let kinds: Vec<PageBacking> =
         trace.allocations_at(private).iter().map(|allocation| allocation.kind).collect();
-    assert_eq!(kinds, [PageKind::File, PageKind::Anon], "the store copied the page");
+    assert_eq!(kinds, [PageBacking::File, PageBacking::Anon], "the store copied the page");
     assert!(trace.is_unmapped(trace.allocations_at(private)[0].page));
     for vpn in private + 1..private + 4 {
-        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageBacking::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (1, 0));
     }
     for vpn in (trace.vpn("shared")..).take(4) {
-        assert_eq!(trace.allocations_at(vpn)[0].kind, PageKind::File);
+        assert_eq!(trace.allocations_at(vpn)[0].kind, PageBacking::File);
         assert_eq!((trace.only(vpn).loads, trace.only(vpn).stores), (0, 1));
     }
 }
@@ -140,7 +140,7 @@ fn system_calls_reach_cache_and_buffers() {
         .max()
         .unwrap();
     let page = |i: u64| trace.only((last << 28) + i);
-    assert_eq!(trace.allocations_at(last << 28)[0].kind, PageKind::File);
+    assert_eq!(trace.allocations_at(last << 28)[0].kind, PageBacking::File);
     assert_eq!((page(0).supervised, page(0).loads, page(0).stores), (1, 2, 0));
     assert_eq!((page(1).supervised, page(1).loads, page(1).stores), (1, 64, 0));
     assert_eq!((page(2).supervised, page(2).loads, page(2).stores), (1, 64, 0));
@@ -230,7 +230,7 @@ fn marks_cut_windows_of_growing_trace() {
     let fifo = directory.path().join("marks.fifo");
     options.marks = Some(fifo.clone());
     options.window_instructions = 1_000_000;
-    let tell = |line: &str| {
+    let send = |line: &str| {
         let mut fifo = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         fifo.write_all(line.as_bytes()).unwrap();
     };
@@ -238,7 +238,7 @@ fn marks_cut_windows_of_growing_trace() {
     let (mut marks, mut operations) = (Vec::new(), 0);
     let summary = record(&options, |_| {
         let reader = tracker.get_or_insert_with(|| {
-            tell("load\n");
+            send("load\n");
             TraceReader::open(&options.out).unwrap()
         });
         let mut window = Window::default();
@@ -249,7 +249,7 @@ fn marks_cut_windows_of_growing_trace() {
         let before = operations;
         operations += window.operations;
         for mark in window.marks {
-            tell(if mark == "load" {
+            send(if mark == "load" {
                 "run operations=7\n"
             } else {
                 "ops 5\nnonsense operations=x\n"
@@ -276,7 +276,7 @@ fn marks_cut_windows_of_growing_trace() {
 }
 
 #[test]
-fn mistakes_are_told_with_the_remedy() {
+fn mistakes_are_reported_with_the_remedy() {
     let (directory, mut options) = prepare("counts");
     options.out = directory.path().join("report");
     std::fs::write(&options.out, "precious").unwrap();
@@ -412,7 +412,7 @@ fn failed_recording_keeps_old_trace_and_part() {
 
 #[test]
 fn forked_processes_are_counted_and_not_recorded() {
-    let (_folder, mut options) = prepare("counts");
+    let (_directory, mut options) = prepare("counts");
     behind_shell(&mut options, "\"$@\"; \"$@\"; :");
     let summary = record(&options, |_| {}).unwrap();
     assert!(summary.complete, "{summary:?}");

@@ -5,8 +5,8 @@ mod common;
 
 use common::traces::{file_of, open, read_all, sample, windows};
 use proptest::prelude::*;
-use tierwise_trace::cut::{Cut, Merge, Selection};
-use tierwise_trace::export::{Format, Table, export};
+use tierwise_trace::cut::{Cut, Merge, WindowSelection};
+use tierwise_trace::export::{ExportFormat, TraceTable, export};
 use tierwise_trace::summary::summarize;
 use tierwise_trace::{Allocation, Window};
 
@@ -34,7 +34,7 @@ proptest! {
     #[test]
     fn cut_keeps_pages_living_then(windows in windows(), start in 0u64..8, length in 0u64..8) {
         let file = file_of(&windows);
-        let selection = Selection::Windows(start..start + length);
+        let selection = WindowSelection::Windows(start..start + length);
         let (cut, error) = read_all(&mut Cut::new(open(&file).unwrap(), selection));
         prop_assert!(error.is_none(), "{:?}", error);
         let expected: Vec<&Window> =
@@ -58,8 +58,9 @@ proptest! {
 #[test]
 fn phase_is_cut_by_name() {
     let file = file_of(&sample());
-    let phase =
-        |name: &str| read_all(&mut Cut::new(open(&file).unwrap(), Selection::Phase(name.into()))).0;
+    let phase = |name: &str| {
+        read_all(&mut Cut::new(open(&file).unwrap(), WindowSelection::Phase(name.into()))).0
+    };
     assert_eq!(phase("load"), sample()[..1]);
     assert_eq!(phase("none"), []);
     let run = phase("run");
@@ -91,23 +92,23 @@ fn tables_have_a_row_for_everything() {
     let text = |table, name: &str| {
         let path = directory.path().join(name);
         let mut source = open(&file_of(&sample())).unwrap();
-        let rows = export(&path, &mut source, table, Format::Csv, false).unwrap();
+        let rows = export(&path, &mut source, table, ExportFormat::Csv, false).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(text.lines().count() as u64, rows + 1);
         text
     };
     assert_eq!(
-        text(Table::Accesses, "accesses.csv"),
+        text(TraceTable::Accesses, "accesses.csv"),
         "window,page,loads,stores,load_misses,store_misses,supervised,thread\n\
          0,0,5,4,3,2,0,0\n0,2,64,0,64,0,1,0\n1,0,1,0,0,0,0,1\n1,3,0,9,0,1,0,1\n"
     );
     assert_eq!(
-        text(Table::Windows, "windows.csv"),
+        text(TraceTable::Windows, "windows.csv"),
         "window,instructions,operations,threads,allocations,touched,unmaps,marks\n\
          0,1000,3,1,3,2,1,load\n1,990,0,1,1,2,0,run\n"
     );
     assert_eq!(
-        text(Table::Pages, "pages.csv"),
+        text(TraceTable::Pages, "pages.csv"),
         "page,vpn,kind,order,thread,allocated_in,lived_until\n\
          0,16,anon,0,0,0,2\n1,17,anon,0,0,0,0\n2,4503599627370496,anon,0,0,0,2\n3,17,anon,0,0,1,2\n"
     );
@@ -121,7 +122,10 @@ fn a_parquet_table_is_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pages.parquet");
     let mut source = open(&file_of(&sample())).unwrap();
-    assert_eq!(export(&path, &mut source, Table::Pages, Format::Parquet, false).unwrap(), 4);
+    assert_eq!(
+        export(&path, &mut source, TraceTable::Pages, ExportFormat::Parquet, false).unwrap(),
+        4
+    );
     let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
     let vpns: Vec<i64> = rows.iter().map(|row| row.get_long(1).unwrap()).collect();

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use tierwised::http::Server;
+use tierwised::http::HttpServer;
 use tierwised::view::{
-    Cost, Counters, DecisionView, Failed, Mode, Notice, Snapshot, TenantTierView, TenantView,
-    TierView,
+    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot, TenantTierView,
+    TenantView, TierView,
 };
 use tokio::sync::watch;
 
@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
     let step = step.parse().with_context(|| format!("{step}: no number of milliseconds"))?;
     let (views, seen) = watch::channel(Arc::new(made_up(AGE)));
     let (waker, _asked) = crossbeam_channel::bounded(1);
-    let server = Server::start(listen, seen, waker)?;
+    let server = HttpServer::start(listen, seen, waker)?;
     println!("http://{}/", server.address());
     for second in AGE + 1.. {
         std::thread::sleep(Duration::from_millis(step));
@@ -49,7 +49,7 @@ fn made_up(second: u64) -> Snapshot {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime: second as f64,
         policy: "tierwise".into(),
-        mode: Mode::Manage,
+        mode: DaemonMode::Manage,
         mode_reason: String::new(),
         monitoring: "damon-vaddr, because it finds hot regions and the CPU has no samples".into(),
         unavailable: Vec::new(),
@@ -197,14 +197,14 @@ fn late() -> TenantView {
     }
 }
 
-fn counters(second: u64) -> Counters {
+fn counters(second: u64) -> DaemonCounters {
     let failed = |reason: &str, count| Failed { reason: reason.into(), count };
     let promoted = |tenant: TenantView| tenant.tiers[0].promote_success;
     let demoted = |tenant: TenantView| tenant.tiers[0].demote_success;
     let promote_success =
         promoted(shop(second)) + promoted(search(second)) + promoted(batch(second));
     let demote_success = demoted(shop(second)) + demoted(search(second)) + demoted(batch(second));
-    Counters {
+    DaemonCounters {
         rounds: second,
         plans: second * 4 / 5,
         promote_success,

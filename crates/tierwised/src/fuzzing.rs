@@ -6,10 +6,10 @@
 use crate::run::latency::fuzzing;
 
 /// A parser of bytes.
-pub type Target = fn(&[u8]);
+pub type ByteParser = fn(&[u8]);
 
 /// Every parser, by name.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, ByteParser)] = &[
     ("prometheus", prometheus),
     ("resp", resp),
     ("memcached", memcached),

@@ -16,10 +16,10 @@ use tierwise_linux::damon::damon_stat;
 use tierwise_linux::error::{LinuxError, Result};
 use tierwise_linux::kernel_tiering;
 use tierwise_linux::migrate::page_cache::{mglru, promotion};
-use tierwise_linux::monitor::auto::{SelectedSource, Source, auto_by};
+use tierwise_linux::monitor::auto::{AccessSource, SelectedSource, auto_by};
 use tierwise_linux::process::syscall::move_pages;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::capabilities;
 
 use crate::config::{Config, MonitorSource, TenantConfig};
@@ -34,7 +34,7 @@ const SEED: u64 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsableSource {
     /// The source.
-    pub source: Source,
+    pub source: AccessSource,
     /// The reason, starting with the source's name.
     pub why: String,
 }
@@ -44,7 +44,7 @@ pub struct UsableSource {
 /// # Errors
 /// No source runs; the text has the reason of each.
 pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
-    let probe = |source: Source| probe(source, config, roots);
+    let probe = |source: AccessSource| probe(source, config, roots);
     let Some(source) = configured(config.monitor.source) else { return automatic(&probe) };
     match probe(source) {
         Ok(()) => Ok(UsableSource { source, why: format!("{}, as configured", source.name()) }),
@@ -53,27 +53,29 @@ pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSourc
 }
 
 /// The source that the configuration names; none for `auto`.
-fn configured(source: MonitorSource) -> Option<Source> {
+fn configured(source: MonitorSource) -> Option<AccessSource> {
     Some(match source {
         MonitorSource::Auto => return None,
-        MonitorSource::DamonVaddr => Source::DamonVaddr,
-        MonitorSource::DamonPaddr => Source::DamonPaddr,
-        MonitorSource::IdleBitmap => Source::IdleBitmap,
-        MonitorSource::Perf => Source::PerfSamples,
-        MonitorSource::SoftDirty => Source::SoftDirty,
+        MonitorSource::DamonVaddr => AccessSource::DamonVaddr,
+        MonitorSource::DamonPaddr => AccessSource::DamonPaddr,
+        MonitorSource::IdleBitmap => AccessSource::IdleBitmap,
+        MonitorSource::Perf => AccessSource::PerfSamples,
+        MonitorSource::SoftDirty => AccessSource::SoftDirty,
     })
 }
 
 /// The best source that runs. Samples precede references: they are of accesses that really went to
 /// memory.
-fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<UsableSource, String> {
+fn automatic(
+    probe: &impl Fn(AccessSource) -> Result<()>,
+) -> std::result::Result<UsableSource, String> {
     let choice = auto_by(probe);
     let blind = choice.references.why.clone();
     let found = [choice.samples, choice.references];
     let found = found
         .into_iter()
         .find_map(|SelectedSource { source, why }| Some(UsableSource { source: source?, why }));
-    found.ok_or_else(|| match probe(Source::SoftDirty) {
+    found.ok_or_else(|| match probe(AccessSource::SoftDirty) {
         Ok(()) => format!(
             "{blind}; soft-dirty is available and reports writes only: write source \
              = \"soft-dirty\" under [monitor] to take it"
@@ -84,9 +86,9 @@ fn automatic(probe: &impl Fn(Source) -> Result<()>) -> std::result::Result<Usabl
 
 /// Probes whether a source is available by the time that the daemon starts access monitoring. It
 /// may release DAMON before.
-fn probe(source: Source, config: &Config, roots: &Roots) -> Result<()> {
+fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
     source.probe(roots)?;
-    let of_damon = matches!(source, Source::DamonVaddr | Source::DamonPaddr);
+    let of_damon = matches!(source, AccessSource::DamonVaddr | AccessSource::DamonPaddr);
     match damon_stat(roots).filter(|_| of_damon && !config.kernel.release_damon) {
         None => Ok(()),
         Some(switch) => Err(LinuxError::Missing {
@@ -149,7 +151,7 @@ pub fn engine(
 ///
 /// # Errors
 /// The policy cannot be read, cannot run live, or the tenants do not fit.
-pub fn fits(config: &Config, host: &Host) -> std::result::Result<String, String> {
+pub fn fits(config: &Config, host: &LinuxHost) -> std::result::Result<String, String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
     let name = recipe.name().to_owned();
     engine(config, recipe, host.topology(), &capabilities(true)).map_err(|e| e.to_string())?;
@@ -194,7 +196,7 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
         asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
     }
     if config.moving.promote_page_cache {
-        let monitors = probe(Source::DamonPaddr, config, roots);
+        let monitors = probe(AccessSource::DamonPaddr, config, roots);
         asked.push(("promote_page_cache", monitors.and_then(|()| promotion::probe(roots))));
     }
     asked
@@ -248,8 +250,11 @@ mod tests {
     #[test]
     fn simulator_only_policy_is_refused_early() {
         assert_eq!(policy_runs(&config("")), Ok(()));
-        let said = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
-        assert!(said.contains("needs hint faults") && said.contains("would run here"), "{said}");
+        let message = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
+        assert!(
+            message.contains("needs hint faults") && message.contains("would run here"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -289,12 +294,12 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         put("kernel/mm/damon/admin/kdamonds/nr_kdamonds", "0\n");
-        assert_eq!(source(&config(""), &roots).unwrap().source, Source::DamonVaddr);
+        assert_eq!(source(&config(""), &roots).unwrap().source, AccessSource::DamonVaddr);
         put("module/damon_stat/parameters/enabled", "Y\n");
         let why = source(&config(""), &roots).unwrap_err();
         assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
         let released = config("[kernel]\nrelease_damon = true");
-        assert_eq!(source(&released, &roots).unwrap().source, Source::DamonVaddr);
+        assert_eq!(source(&released, &roots).unwrap().source, AccessSource::DamonVaddr);
     }
 
     fn unbound(text: &str) -> bool {

@@ -12,8 +12,8 @@ use tierwise_core::config::ConfigError as RecipeError;
 use tierwise_core::engine::EngineError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
-use tierwised::config::{Config, ConfigError, DEFAULT_FILE};
-use tierwised::run::{Channels, Daemon, Options};
+use tierwised::config::{Config, DEFAULT_FILE, DaemonConfigError};
+use tierwised::run::{Daemon, DaemonChannels, Options};
 use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
 use tierwised::{control, http, system};
@@ -31,7 +31,8 @@ fn main() -> ExitCode {
             tracing::error!("{e:#}");
             // Floors that do not fit this machine, a policy whose signals are not available here,
             // and a recipe file with a mistake are mistakes of the configuration as well.
-            let mistake = e.is::<ConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
+            let mistake =
+                e.is::<DaemonConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }
     }
@@ -53,16 +54,16 @@ fn run(args: Args) -> anyhow::Result<()> {
             "cannot raise the limit of open files: {e}; see LimitNOFILE= in tierwised.service"
         );
     }
-    let lacks = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
-    if !lacks.is_empty() {
-        let lacks = lacks.join(", ");
+    let missing = system::privilege::drop_others(&config).context("cannot drop capabilities")?;
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
         tracing::warn!(
-            "runs without {lacks} and can do little: start it as root, as its systemd unit does"
+            "runs without {missing} and can do little: start it as root, as its systemd unit does"
         );
     }
     let roots = args.root.map_or_else(Roots::default, Roots::under);
     system::memory::leave_fast_tier(&config, &roots);
-    let _control = control::Server::start(&control.socket, sender.clone(), waker.clone())?;
+    let _control = control::ControlServer::start(&control.socket, sender.clone(), waker.clone())?;
     let queue = control.queue().map(str::to_owned).map(|name| {
         let (sender, waker) = (sender.clone(), waker.clone());
         let attempt = move || control::Listener::start(&name, sender.clone(), waker.clone());
@@ -73,13 +74,14 @@ fn run(args: Args) -> anyhow::Result<()> {
         "off" => None,
         address => {
             let (address, views, waker) = (address.parse()?, views.clone(), waker.clone());
-            let attempt = move || http::Server::start(address, views.subscribe(), waker.clone());
+            let attempt =
+                move || http::HttpServer::start(address, views.subscribe(), waker.clone());
             Some(Optional::start("http", &unavailable, attempt)?)
         }
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let options = Options { config, file, roots, dry_run: args.dry_run };
-    let channels = Channels { requests, wake, waker, stop, views, unavailable };
+    let channels = DaemonChannels { requests, wake, waker, stop, views, unavailable };
     let daemon = Daemon::new(options, channels)?;
     // Outside systemd no process listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -20,7 +20,7 @@ pub struct Snapshot {
     /// The policy at work.
     pub policy: String,
     /// The current mode.
-    pub mode: Mode,
+    pub mode: DaemonMode,
     /// The reason why the mode is not `manage`; empty if it is.
     pub mode_reason: String,
     /// The access monitoring source, and why it was chosen.
@@ -33,7 +33,7 @@ pub struct Snapshot {
     /// The tenants, in the order of the configuration.
     pub tenants: Vec<TenantView>,
     /// Counters since the start.
-    pub counters: Counters,
+    pub counters: DaemonCounters,
     /// The kernel's tiering while the daemon steers it.
     #[serde(default)]
     #[schema(inline)]
@@ -89,7 +89,7 @@ pub struct UnavailableView {
 /// The mode of the daemon.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum DaemonMode {
     /// It monitors accesses, decides and moves pages.
     Manage,
     /// It lets the kernel promote and demote pages, and regulates it.
@@ -173,7 +173,7 @@ pub struct TenantTierView {
 
 /// Counters since the daemon started. Pages are blocks of the configured size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Counters {
+pub struct DaemonCounters {
     /// Rounds of monitoring and deciding.
     pub rounds: u64,
     /// Plans that had something to do.

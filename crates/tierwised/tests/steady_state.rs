@@ -30,7 +30,7 @@ use tierwise_linux::migrate::{Calls, Limits};
 use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget, ProcessRegion};
 use tierwise_linux::process::Process;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::{LiveWorld, WorldConfig};
 
 #[global_allocator]
@@ -163,7 +163,7 @@ struct Fast {
 
 impl Fast {
     /// Writes the kernel's counts of free memory, without allocating.
-    fn tell_free(&self) {
+    fn write_free(&self) {
         let free = (ROOM - self.fast.load(Ordering::Relaxed)) * PAGE / 1024;
         let mut text = [0; 96];
         let mut rest = &mut text[..];
@@ -199,7 +199,7 @@ impl World for Fast {
     ) -> std::result::Result<(), Infallible> {
         self.world.migrate(plan, out)?;
         self.moved += out.iter().filter(|outcome| outcome.result.is_ok()).count();
-        self.tell_free();
+        self.write_free();
         Ok(())
     }
 
@@ -277,7 +277,7 @@ fn machine(root: &Path) -> Roots {
 }
 
 fn world(roots: Roots) -> Fast {
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     let meminfo = roots.sys.join("devices/system/node/node0/meminfo");
     let fast = Arc::new(AtomicU64::new(0));
     let settings = WorldConfig {

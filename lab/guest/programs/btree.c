@@ -13,10 +13,10 @@
 /* TPC-B's rows have at least 100 bytes; with its key a record takes two lines. */
 #define VALUE_WORDS 15
 /* What fits into a page beside the count. */
-#define LEAF_MOST 31
-#define INNER_MOST 255
+#define MAX_LEAF 31
+#define MAX_INNER 255
 /* A tree of so many levels of half-full nodes is larger than any guest. */
-#define LEVELS_MOST 6
+#define MAX_LEVELS 6
 /* Of a thousand operations: YCSB's B writes 50; the new ones make splits and little memory. */
 enum { THOUSAND = 1000, WRITES = 50, INSERTS = 1 };
 /* Of a hundred: as the bench's other stores. */
@@ -28,11 +28,11 @@ struct node {
     uint32_t count, is_leaf;
     union {
         struct {
-            uint64_t key[LEAF_MOST], value[LEAF_MOST][VALUE_WORDS];
+            uint64_t key[MAX_LEAF], value[MAX_LEAF][VALUE_WORDS];
         } leaf;
         struct {
-            uint64_t key[INNER_MOST];
-            struct node *child[INNER_MOST];
+            uint64_t key[MAX_INNER];
+            struct node *child[MAX_INNER];
         } inner;
     };
 };
@@ -117,7 +117,7 @@ static void split(struct tree *tree, struct node *parent, uint32_t at)
 
 static int is_full(const struct node *node)
 {
-    return node->count == (node->is_leaf ? LEAF_MOST : INNER_MOST);
+    return node->count == (node->is_leaf ? MAX_LEAF : MAX_INNER);
 }
 
 /* Full nodes are split on the way down, so that a parent always has room. */
@@ -184,7 +184,7 @@ int main(int count, char **words)
     double began = now_s();
     /* Nodes are at least half full. Only those that are used are touched. */
     uint64_t inserts = records + (uint64_t)operations / THOUSAND * INSERTS + INSERTS;
-    size_t pages = inserts / (LEAF_MOST / 2) * 2 + LEVELS_MOST;
+    size_t pages = inserts / (MAX_LEAF / 2) * 2 + MAX_LEVELS;
     struct tree tree = {.pages = pages};
     tree.memory = mmap(NULL, pages * PAGE_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -74,11 +74,11 @@ static inline void bc(const struct graph *graph, long rounds)
                     .score = filled_array(vertices, sizeof *bc.score)};
     uint64_t seed = RANDOM_SEED;
     double sum = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         sum += add_scores(&bc, count_paths(&bc, random_source(graph, &seed)));
-        say_round(round, start, sum);
+        print_round(round, start, sum);
     }
 }
 

@@ -31,11 +31,11 @@ static inline void bfs(const struct graph *graph, long rounds)
     uint32_t *queue = filled_array(graph->vertices, sizeof *queue);
     uint8_t *seen = filled_array(graph->vertices, sizeof *seen);
     uint64_t seed = RANDOM_SEED, reached = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         reached += bfs_from(graph, random_source(graph, &seed), queue, seen);
-        say_round(round, start, (double)reached);
+        print_round(round, start, (double)reached);
     }
 }
 

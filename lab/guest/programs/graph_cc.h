@@ -77,13 +77,13 @@ static inline void cc(const struct graph *graph, long rounds)
 {
     uint32_t *parent = filled_array(graph->vertices, sizeof *parent);
     uint64_t seed = RANDOM_SEED, sum = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         find_components(graph, parent, &seed);
         for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
             sum += component_of(parent, vertex);
-        say_round(round, start, (double)sum);
+        print_round(round, start, (double)sum);
     }
 }
 

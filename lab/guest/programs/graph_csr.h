@@ -158,14 +158,14 @@ static inline struct graph generate(unsigned scale, uint64_t per_vertex, enum li
 }
 
 /* Called by a kernel that has all its memory and starts with its work next. */
-static inline void say_filled(const struct graph *graph)
+static inline void print_filled(const struct graph *graph)
 {
     printf("{\"vertices\": %u, \"edges\": %lu, \"pid\": %d, \"build_seconds\": %.6f}\n",
            graph->vertices, graph->edges, getpid(), now_s() - graph->began);
     fflush(stdout);
 }
 
-static inline void say_round(long round, double start, double checksum)
+static inline void print_round(long round, double start, double checksum)
 {
     printf("{\"round\": %ld, \"seconds\": %.6f, \"checksum\": %.12g}\n", round, now_s() - start,
            checksum);

@@ -27,12 +27,12 @@ static inline void pagerank(const struct graph *graph, long rounds)
            *rank = filled_array(graph->vertices, sizeof *rank);
     for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
         rank[vertex] = 1.0 / graph->vertices;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
             share[vertex] = graph->degree[vertex] ? rank[vertex] / graph->degree[vertex] : 0;
-        say_round(round, start, pagerank_round(graph, share, rank));
+        print_round(round, start, pagerank_round(graph, share, rank));
     }
 }
 

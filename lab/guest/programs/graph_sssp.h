@@ -10,11 +10,11 @@
 #include "graph_csr.h"
 
 /* GAP's edges have lengths from 1 to 255. */
-#define LENGTH_MOST 255
+#define MAX_LENGTH 255
 /* An eighth of the longest edge: few vertices come back into their bucket, and few buckets are
  * empty. */
 #define DELTA 32
-/* The lengths of two waiting vertices differ by less than DELTA + LENGTH_MOST, which is nine
+/* The lengths of two waiting vertices differ by less than DELTA + MAX_LENGTH, which is nine
  * buckets; the next power of two. */
 #define BUCKETS 16U
 #define NOWHERE UINT32_MAX
@@ -88,7 +88,7 @@ static inline struct sssp sssp_of(const struct graph *graph)
                                     .before = filled_array(rings, sizeof(uint32_t))}};
     uint64_t seed = RANDOM_SEED;
     for (uint64_t edge = 0; edge < graph->edges; edge++)
-        sssp.edge_length[edge] = (uint8_t)(1 + (random_next(&seed) >> 11) % LENGTH_MOST);
+        sssp.edge_length[edge] = (uint8_t)(1 + (random_next(&seed) >> 11) % MAX_LENGTH);
     for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
         sssp.waiting.next[vertex] = NOWHERE;
     for (uint32_t head = sssp.waiting.heads; head < rings; head++)
@@ -100,13 +100,13 @@ static inline void sssp(const struct graph *graph, long rounds)
 {
     struct sssp sssp = sssp_of(graph);
     uint64_t seed = RANDOM_SEED, sum = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         sssp_from(&sssp, random_source(graph, &seed));
         for (uint32_t vertex = 0; vertex < graph->vertices; vertex++)
             sum += sssp.length[vertex] == UINT32_MAX ? 0 : sssp.length[vertex];
-        say_round(round, start, (double)sum);
+        print_round(round, start, (double)sum);
     }
 }
 

@@ -39,11 +39,11 @@ static inline uint64_t triangles(const struct graph *graph)
 static inline void tc(const struct graph *graph, long rounds)
 {
     uint64_t count = 0;
-    say_filled(graph);
+    print_filled(graph);
     for (long round = 0; round < rounds; round++) {
         double start = now_s();
         count += triangles(graph);
-        say_round(round, start, (double)count);
+        print_round(round, start, (double)count);
     }
 }
 

@@ -31,7 +31,7 @@
 #include "kvwire.h"
 
 /* Requests that a batch may have: their answers' sizes bound it further. */
-#define PIPELINE_MOST 1024
+#define MAX_PIPELINE 1024
 
 struct options {
     long port, keys, value_bytes, requests, load, reads, theta, hot_keys, hot_requests, pipeline;
@@ -62,7 +62,7 @@ static void read_number(struct options *options, const char *name, const char *v
         {"theta", &options->theta, 1, 99},
         {"hot_keys", &options->hot_keys, 1, 100},
         {"hot_requests", &options->hot_requests, 0, 100},
-        {"pipeline", &options->pipeline, 1, PIPELINE_MOST}};
+        {"pipeline", &options->pipeline, 1, MAX_PIPELINE}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(name, numbers[i].name) != 0)
             continue;
@@ -135,9 +135,9 @@ static void take_answer(struct client *client, const struct request *request, st
             tally->wrong++;
         return;
     }
-    const char *said = line(&client->connection);
-    if (strcmp(said, client->memcached ? "STORED" : "+OK") != 0)
-        fail("the store answered a write with '%s'", said);
+    const char *printed = line(&client->connection);
+    if (strcmp(printed, client->memcached ? "STORED" : "+OK") != 0)
+        fail("the store answered a write with '%s'", printed);
 }
 
 static void do_batch(struct client *client, struct request *requests, long count,
@@ -156,7 +156,7 @@ static void do_batch(struct client *client, struct request *requests, long count
 
 static void load(const struct options *options, struct client *client, struct tally *tally)
 {
-    struct request requests[PIPELINE_MOST];
+    struct request requests[MAX_PIPELINE];
     double start = now_s();
     for (long key = 0; key < options->keys && !ended;) {
         long count = 0;
@@ -170,7 +170,7 @@ static void load(const struct options *options, struct client *client, struct ta
 static void run(const struct options *options, struct client *client, struct draw *draw,
                 struct tally *tally)
 {
-    struct request requests[PIPELINE_MOST];
+    struct request requests[MAX_PIPELINE];
     double start = now_s();
     while (tally->requests < options->requests && !ended) {
         for (long i = 0; i < options->pipeline; i++) {

@@ -17,7 +17,7 @@
 enum { WANTED = 5, WATCHING = 6 };
 
 /* True if a file of the device holds this text. */
-static int says(const char *device, const char *file, const char *text)
+static int file_contains(const char *device, const char *file, const char *text)
 {
     char path[512], found[32] = "";
     snprintf(path, sizeof path, DEVICES "/%s/%s", device, file);
@@ -59,7 +59,8 @@ int main(void)
     if (!devices)
         fail("%s: %s", DEVICES, strerror(errno));
     for (struct dirent *entry; (entry = readdir(devices));) {
-        if (!says(entry->d_name, "vendor", VENDOR) || !says(entry->d_name, "device", DEVICE))
+        if (!file_contains(entry->d_name, "vendor", VENDOR) ||
+            !file_contains(entry->d_name, "device", DEVICE))
             continue;
         enable(entry->d_name);
         volatile uint64_t *counters = counters_of(entry->d_name);

@@ -8,7 +8,7 @@ def stopped_programs_drain(guest: Guest) -> None:
         guest.wait_until(lambda: stairs.fast_share() > 0.9, within_s=30, saying=stairs.describe)
 """
 
-from .declare import Lack, Test, declared, test
+from .declare import Absence, Test, declared, test
 from .guest import Guest
 
-__all__ = ["Guest", "Lack", "Test", "declared", "test"]
+__all__ = ["Absence", "Guest", "Test", "declared", "test"]

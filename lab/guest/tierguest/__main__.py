@@ -35,8 +35,8 @@ def _describe(error: BaseException, timeout_s: int) -> str:
     if isinstance(error, TookTooLong):
         return f"{place}did not end within its {timeout_s} s"
     kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-    said = str(error) or (in_tests[-1].line if in_tests else "") or "no reason was given"
-    return f"{place}{kind}{said}"[:REASON_CHARACTERS]
+    printed = str(error) or (in_tests[-1].line if in_tests else "") or "no reason was given"
+    return f"{place}{kind}{printed}"[:REASON_CHARACTERS]
 
 
 def run(test: Test, kernel: str) -> dict[str, object]:
@@ -67,9 +67,9 @@ def run(test: Test, kernel: str) -> dict[str, object]:
 
 def main(words: list[str], events: TextIO) -> int:
     """Runs the named tests in the order of their declaration; status 1 if any failed."""
-    kernel, folder, names = words[0], Path(words[1]), set(words[2:])
-    sys.path.insert(0, str(folder))
-    for file in sorted(folder.glob("*.py")):
+    kernel, directory, names = words[0], Path(words[1]), set(words[2:])
+    sys.path.insert(0, str(directory))
+    for file in sorted(directory.glob("*.py")):
         importlib.import_module(file.stem)
     signal.signal(signal.SIGALRM, _time_over)
     failed = False

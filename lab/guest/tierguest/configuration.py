@@ -16,11 +16,11 @@ if typing.TYPE_CHECKING:
 TEMPLATE = """\
 policy = "{policy}"
 block = "256KiB"
-state = "{folder}/state"
+state = "{directory}/state"
 
 [monitor]
 interval_ms = 500
-{look}
+{source_table}
 [cpu]
 budget_percent = {budget}
 cap_percent = 300.0
@@ -30,7 +30,7 @@ release_damon = true
 steer = {steer}
 
 [control]
-socket = "{folder}/control.sock"
+socket = "{directory}/control.sock"
 
 [http]
 listen = "{listen}"
@@ -56,14 +56,14 @@ def configuration(
     steer: bool = False,
 ) -> str:
     """The text of a configuration; tenants are names, and further lines of their tables."""
-    look = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
+    source_table = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
     text = TEMPLATE.format(
         policy=policy,
-        folder=guest.folder,
+        directory=guest.directory,
         more=more,
         budget=budget_percent,
         listen=listen,
-        look=look,
+        source_table=source_table,
         steer=str(steer).lower(),
     )
     return text + "".join(f'\n[[tenant]]\nname = "{name}"\n{lines}\n' for name, lines in tenants)

@@ -11,15 +11,15 @@ class Tierwised(Program):
     """A running daemon. `config` is the text of its configuration file; further words go to its
     command line."""
 
-    def __init__(self, folder: Path, name: str, config: str, *words: str) -> None:
+    def __init__(self, directory: Path, name: str, config: str, *words: str) -> None:
         found = shutil.which("tierwised")
         if not found:
             raise AssertionError(
                 "tierwised was not built: cargo build --release -p tierwised, on the host"
             )
-        self.config = folder / f"{name}.toml"
+        self.config = directory / f"{name}.toml"
         self.config.write_text(config)
-        super().__init__([found, "--config", str(self.config), *words], folder / f"{name}.log")
+        super().__init__([found, "--config", str(self.config), *words], directory / f"{name}.log")
 
     def __enter__(self) -> "Tierwised":
         return self

@@ -30,8 +30,8 @@ class Region:
 class Damon:
     """Watches the virtual addresses of one process. Use with `with`; ends the kdamond on leaving.
 
-    `action` is done to every region seen in use at least `least_accesses` times in each of
-    `least_age` aggregations; migrations go to `target_node`.
+    `action` is done to every region seen in use at least `min_accesses` times in each of
+    `min_age` aggregations; migrations go to `target_node`.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class Damon:
         sample_us: int = SAMPLE_US,
         aggregate_us: int = AGGREGATE_US,
         action: str = "stat",
-        least_accesses: int = 0,
-        least_age: int = 0,
+        min_accesses: int = 0,
+        min_age: int = 0,
         target_node: int | None = None,
     ) -> None:
         self.pid = pid
-        self._scheme = (action, least_accesses, least_age, target_node)
+        self._scheme = (action, min_accesses, min_age, target_node)
         self.samples = aggregate_us // sample_us
         self._intervals = {
             "sample_us": sample_us,
@@ -72,16 +72,16 @@ class Damon:
         return self
 
     def _write_scheme(self) -> None:
-        action, least_accesses, least_age, target_node = self._scheme
+        action, min_accesses, min_age, target_node = self._scheme
         write(self.scheme / "action", action)
         if target_node is not None:
             write(self.scheme / "target_nid", target_node)
         pattern = self.scheme / "access_pattern"
         # The largest numbers of their types are the widest bounds.
         write(pattern / "sz/max", 2**64 - 1)
-        write(pattern / "nr_accesses/min", least_accesses)
+        write(pattern / "nr_accesses/min", min_accesses)
         write(pattern / "nr_accesses/max", 2**32 - 1)
-        write(pattern / "age/min", least_age)
+        write(pattern / "age/min", min_age)
         write(pattern / "age/max", 2**32 - 1)
 
     def __exit__(self, *_: object) -> None:
@@ -101,9 +101,9 @@ class Damon:
     def regions(self) -> list[Region]:
         """The regions of the last aggregation."""
         write(self.kdamond / "state", "update_schemes_tried_regions")
-        folder = self.scheme / "tried_regions"
+        directory = self.scheme / "tried_regions"
         found = []
-        for entry in folder.iterdir():
+        for entry in directory.iterdir():
             if entry.name.isdigit():
                 found.append(
                     Region(

@@ -16,7 +16,7 @@ DEFAULT_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)
-class Lack:
+class Absence:
     """The reason why a kernel cannot run a test at all, and an assertion of that."""
 
     reason: str
@@ -36,15 +36,15 @@ class Test:
     timeout_s: int
     needs: tuple[str, ...]
     """Programs of target/release/ that must have been built."""
-    lacks: dict[str, Lack] = field(default_factory=dict)
+    absences: dict[str, Absence] = field(default_factory=dict)
     """By kernel series."""
     smoke: bool = False
     """Whether it is one of the few tests that show that each part works at all."""
 
     def on(self, kernel: str) -> TestFunction:
         """The test for this kernel series, or the assertion of what that kernel lacks."""
-        lack = self.lacks.get(kernel)
-        return lack.asserted_by if lack else self.function
+        absence = self.absences.get(kernel)
+        return absence.asserted_by if absence else self.function
 
 
 _declared: list[Test] = []
@@ -55,7 +55,7 @@ def test(
     share: str = "",
     timeout_s: int = DEFAULT_TIMEOUT_S,
     needs: tuple[str, ...] = (),
-    lacks: dict[str, Lack] | None = None,
+    absences: dict[str, Absence] | None = None,
     smoke: bool = False,
 ) -> Callable[[TestFunction], TestFunction]:
     """Declares a function as a test; `list` shows the first line of its documentation."""
@@ -70,7 +70,7 @@ def test(
                 share,
                 timeout_s,
                 needs,
-                lacks or {},
+                absences or {},
                 smoke,
             )
         )

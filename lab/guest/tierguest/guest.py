@@ -31,12 +31,14 @@ class Guest:
         self.figures: dict[str, float | str] = {}
         """The test's measurements, printed beside its result."""
         self._stack = contextlib.ExitStack()
-        self.folder = Path()
+        self.directory = Path()
         """A directory of the test's own, below /tmp."""
         self._programs = 0
 
     def __enter__(self) -> "Guest":
-        self.folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="test-")))
+        self.directory = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(prefix="test-"))
+        )
         self._stack.callback(settings.restore, settings.snapshot())
         # The kernel's own tiering stays out of a test that does not ask for it; 1 is what Debian
         # starts with.
@@ -67,7 +69,7 @@ class Guest:
     def stairs(self, cgroup: Cgroup | None = None, **options: object) -> Stairs:
         """A `stairs` that has touched its region and started its first phase."""
         return self._stack.enter_context(
-            Stairs(self.folder, self._name("stairs"), cgroup, **options)
+            Stairs(self.directory, self._name("stairs"), cgroup, **options)
         )
 
     def ballast(self, left_mib: int, node: int = 0) -> Stairs:
@@ -80,7 +82,7 @@ class Guest:
     def start(self, *words: str, cgroup: Cgroup | None = None) -> Program:
         """Any program."""
         return self._stack.enter_context(
-            Program(words, self.folder / f"{self._name('program')}.out", cgroup)
+            Program(words, self.directory / f"{self._name('program')}.out", cgroup)
         )
 
     def run(self, *words: str, within_s: float = 60) -> str:
@@ -104,7 +106,7 @@ class Guest:
     def tierwised(self, config: str, *words: str) -> Tierwised:
         """The daemon under test."""
         return self._stack.enter_context(
-            Tierwised(self.folder, self._name("tierwised"), config, *words)
+            Tierwised(self.directory, self._name("tierwised"), config, *words)
         )
 
     def damon(
@@ -113,13 +115,13 @@ class Guest:
         sample_us: int = SAMPLE_US,
         aggregate_us: int = AGGREGATE_US,
         action: str = "stat",
-        least_accesses: int = 0,
-        least_age: int = 0,
+        min_accesses: int = 0,
+        min_age: int = 0,
         target_node: int | None = None,
     ) -> Damon:
         """DAMON watching a process; see damon.Damon."""
         return self._stack.enter_context(
-            Damon(pid, sample_us, aggregate_us, action, least_accesses, least_age, target_node)
+            Damon(pid, sample_us, aggregate_us, action, min_accesses, min_age, target_node)
         )
 
     def truth(self) -> Truth:
@@ -151,9 +153,10 @@ class Guest:
 
     def memory_tiers(self) -> list[str]:
         """The node lists of the kernel's memory tiers, fastest first."""
-        folder = Path("/sys/devices/virtual/memory_tiering")
+        directory = Path("/sys/devices/virtual/memory_tiering")
         tiers = sorted(
-            folder.glob("memory_tier*"), key=lambda tier: int(tier.name.removeprefix("memory_tier"))
+            directory.glob("memory_tier*"),
+            key=lambda tier: int(tier.name.removeprefix("memory_tier")),
         )
         return [nodes for nodes in (read(tier / "nodelist") for tier in tiers) if nodes]
 

@@ -34,8 +34,10 @@ class Placement:
 def where(pid: int, ranges: Sequence[Range]) -> list[Placement]:
     """Returns the nodes of the pages of each range of a process."""
     words = [str(number) for start, size in ranges for number in (start, size)]
-    said = subprocess.run(["where", str(pid), *words], capture_output=True, text=True, check=False)
-    if said.returncode != 0:
-        raise AssertionError(f"where {pid}: {said.stderr.strip()}")
-    rows = [json.loads(line) for line in said.stdout.splitlines()]
+    printed = subprocess.run(
+        ["where", str(pid), *words], capture_output=True, text=True, check=False
+    )
+    if printed.returncode != 0:
+        raise AssertionError(f"where {pid}: {printed.stderr.strip()}")
+    rows = [json.loads(line) for line in printed.stdout.splitlines()]
     return [Placement(tuple(row["nodes"]), row["absent"]) for row in rows]

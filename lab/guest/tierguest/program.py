@@ -14,7 +14,7 @@ from .wait import wait_until
 # How long a program may take to end after SIGTERM before it is killed.
 TERM_S = 10
 # Of its output in a message: about a screen.
-SAID_CHARACTERS = 2000
+PRINTED_CHARACTERS = 2000
 
 
 class Program:
@@ -57,13 +57,13 @@ class Program:
         """Sends a signal."""
         self.process.send_signal(number)
 
-    def said(self) -> str:
+    def printed(self) -> str:
         """Its output so far."""
         return self.output.read_text(errors="replace")
 
     def json_lines(self) -> list[dict[str, Any]]:
         """Its output so far, each whole line a JSON object."""
-        whole = self.said().rpartition("\n")[0]
+        whole = self.printed().rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
 
     def wait(self, within_s: float) -> int:
@@ -71,9 +71,9 @@ class Program:
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired as error:
-            said = self.said()[-SAID_CHARACTERS:]
+            printed = self.printed()[-PRINTED_CHARACTERS:]
             raise AssertionError(
-                f"{self.words[0]} still runs after {within_s:.0f} s; it said: {said}"
+                f"{self.words[0]} still runs after {within_s:.0f} s; it said: {printed}"
             ) from error
 
     def stop(self) -> int:
@@ -107,12 +107,13 @@ def wait_for_file(path: Path, program: Program, within_s: float) -> None:
     def there() -> bool:
         if not path.exists() and not program.running():
             raise AssertionError(
-                f"{program.words} ended with status {program.process.returncode}: {program.said()}"
+                f"{program.words} ended with status {program.process.returncode}: "
+                f"{program.printed()}"
             )
         return path.exists()
 
     wait_until(
         there,
         within_s,
-        lambda: f"{path} was not written; {program.words[0]} said: {program.said()}",
+        lambda: f"{path} was not written; {program.words[0]} said: {program.printed()}",
     )

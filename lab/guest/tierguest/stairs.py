@@ -36,19 +36,19 @@ class Stairs(Program):
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         name: str,
         cgroup: Cgroup | None = None,
         user: int | None = None,
         **options: object,
     ) -> None:
         # It writes its report beside, and renames it: another user needs a directory for that.
-        reports = folder if user is None else folder / f"{name}.reports"
+        reports = directory if user is None else directory / f"{name}.reports"
         self.report = reports / f"{name}.report"
         self.report.unlink(missing_ok=True)
         become: list[str] = []
         if user is not None:
-            folder.chmod(0o711)
+            directory.chmod(0o711)
             reports.mkdir(exist_ok=True)
             reports.chmod(0o777)
             become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
@@ -58,7 +58,7 @@ class Stairs(Program):
             *(f"{key}={value}" for key, value in options.items()),
             f"report={self.report}",
         ]
-        super().__init__(words, folder / f"{name}.out", cgroup)
+        super().__init__(words, directory / f"{name}.out", cgroup)
         try:
             wait_for_file(self.report, self, START_S)
         except BaseException:
@@ -71,9 +71,11 @@ class Stairs(Program):
 
     def truth(self) -> Truth:
         """The phase that runs now."""
-        said = json.loads(self.report.read_text())
+        printed = json.loads(self.report.read_text())
         return Truth(
-            said["phase"], (said["start"], said["bytes"]), (said["hot_start"], said["hot_bytes"])
+            printed["phase"],
+            (printed["start"], printed["bytes"]),
+            (printed["hot_start"], printed["hot_bytes"]),
         )
 
     def hot(self) -> Placement:

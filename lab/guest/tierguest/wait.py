@@ -18,7 +18,7 @@ def wait_until(
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > within_s:
-            said = saying() if callable(saying) else saying
-            raise AssertionError(f"not within {within_s:.0f} s: {said}")
+            printed = saying() if callable(saying) else saying
+            raise AssertionError(f"not within {within_s:.0f} s: {printed}")
         time.sleep(every_s)
     return time.monotonic() - began

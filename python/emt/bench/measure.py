@@ -64,11 +64,11 @@ def touches(step: Step, seconds: float) -> dict[int, float]:
     read, write = os.pipe()
     ends = threading.Event()
 
-    def look() -> None:
+    def sample_until_stopped() -> None:
         while not ends.is_set():
             tracker.sample(table.inner, WINDOW_NS, WINDOW_NS, ALL_PAGES, COUNTING_K, read)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample_until_stopped)
     thread.start()
     work(step, seconds)
     ends.set()
@@ -91,17 +91,17 @@ def caught(ranking: dict[int, float], scored: dict[int, float], share: float) ->
 def sampling_speed() -> dict[str, float]:
     """Objects a second by pool walk, and by marking."""
     objects = extension().Objects(False)
-    _, _, known, turn_ns = objects.turn(types_of_objects(), 1 << 31)
+    _, _, known, collect_ns = objects.collect(types_of_objects(), 1 << 31)
     objects.sample()
-    looked_at, cpu_ns = objects.sample()
+    sampled, cpu_ns = objects.sample()
     objects.close()
     began = time.thread_time()
     marked = len(extension().mark(10**6, 64)) // 8
     marking_s = time.thread_time() - began
     return {
         "objects": known,
-        "pool_walk_objects_per_s": looked_at / (cpu_ns / 1e9),
-        "find_objects_s": turn_ns / 1e9,
+        "pool_walk_objects_per_s": sampled / (cpu_ns / 1e9),
+        "find_objects_s": collect_ns / 1e9,
         "marked": marked,
         "marking_pause_s": marking_s,
     }

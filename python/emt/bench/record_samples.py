@@ -34,7 +34,7 @@ from workloads import WORKLOADS, Step
 #: microsecond each) stays far below an interval.
 OBJECTS = 20_000
 #: Limits of marking; the same as signals/marked_objects.py has.
-MOST_LENGTH, MOST_DEPTH = 1_000_000, 64
+MAX_LENGTH, MAX_DEPTH = 1_000_000, 64
 #: A reference count is read as 32 bits, and goes up and down.
 BITS = 32
 
@@ -42,7 +42,7 @@ BITS = 32
 def draw_objects() -> array[int]:
     """Addresses of objects of the workload."""
     gc.collect()
-    found = array("Q", extension().mark(MOST_LENGTH, MOST_DEPTH))
+    found = array("Q", extension().mark(MAX_LENGTH, MAX_DEPTH))
     return array("Q", random.Random(4).sample(found, min(OBJECTS, len(found))))
 
 
@@ -65,7 +65,7 @@ def record(
     lines: list[tuple[int, ...]] = []
     ends = threading.Event()
 
-    def look() -> None:
+    def sample_until_stopped() -> None:
         interval_ns = int(seconds * 1e9 / SAMPLES)
         for phase in range(SAMPLES + 1):
             values, readable = extension().counters(addresses, growth)
@@ -81,7 +81,7 @@ def record(
                 )
         ends.set()
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample_until_stopped)
     thread.start()
     while not ends.is_set():
         step()

@@ -105,7 +105,7 @@ static bool may_go(struct table *table, const struct wish *wish, const struct ju
 size_t choose(struct table *table, const struct wish *wish, const struct judge *judge,
               struct candidate *listed, uint64_t *out)
 {
-    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MOST_REFUSED : wish->limit,
+    size_t most = wish->limit > 0 && judge != NULL ? wish->limit + MAX_REFUSED : wish->limit,
            kept = 0;
     pthread_mutex_lock(&table->lock);
     size_t found = list(table, wish, most, listed);

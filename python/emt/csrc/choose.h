@@ -9,7 +9,7 @@
 /* Pages that one call refuses at most: asking about them takes some 5 ms, where each is of a pool.
  * One that was refused is not asked about again until it is seen written, so that the next call
  * comes further. */
-#define MOST_REFUSED 2048
+#define MAX_REFUSED 2048
 
 struct wish {
     enum tier tier;
@@ -33,7 +33,7 @@ struct candidate {
 
 /* The addresses of the pages that are wished for, those first that are wished for most; how many.
  * `judge` is NULL where nothing is asked about them. `out` has room for the limit, and `listed` for
- * the limit and MOST_REFUSED more. */
+ * the limit and MAX_REFUSED more. */
 size_t choose(struct table *table, const struct wish *wish, const struct judge *judge,
               struct candidate *listed, uint64_t *out);
 

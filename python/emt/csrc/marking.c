@@ -13,7 +13,7 @@ struct marking {
     size_t mask, members;
     uint64_t *found; /* the paper's hotness_arr, in the order of the visit */
     size_t room;
-    Py_ssize_t most_length, most_depth;
+    Py_ssize_t max_length, max_depth;
     Py_ssize_t depth, length; /* of the container that is visited now */
     bool failed;
 };
@@ -78,7 +78,7 @@ static void visit(struct marking *marking, PyObject *object)
     bool static_type =
         PyType_Check(object) && !PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
     if (type->tp_traverse == NULL || !PyObject_IS_GC(object) || static_type ||
-        marking->depth >= marking->most_depth) {
+        marking->depth >= marking->max_depth) {
         return;
     }
     Py_ssize_t length = marking->length;
@@ -93,7 +93,7 @@ static void visit(struct marking *marking, PyObject *object)
 static int visit_child(PyObject *child, void *context)
 {
     struct marking *marking = context;
-    if (marking->failed || ++marking->length > marking->most_length) {
+    if (marking->failed || ++marking->length > marking->max_length) {
         return 1;
     }
     if (insert(marking, child)) {
@@ -139,7 +139,7 @@ static int visit_all(struct marking *marking)
 }
 #endif
 
-PyDoc_STRVAR(mark_doc, "mark(most_length, most_depth)\n--\n\n"
+PyDoc_STRVAR(mark_doc, "mark(max_length, max_depth)\n--\n\n"
                        "The addresses (8 bytes each) of all objects that the collector's lists "
                        "reach. At most so many children of a container are visited,\n"
                        "and only containers less than so deep below a tracked one.\n\n"
@@ -148,14 +148,14 @@ PyDoc_STRVAR(mark_doc, "mark(most_length, most_depth)\n--\n\n"
 static PyObject *mark(PyObject *Py_UNUSED(module), PyObject *args)
 {
     struct marking marking = {.mask = (1 << 16) - 1};
-    if (!PyArg_ParseTuple(args, "nn:mark", &marking.most_length, &marking.most_depth)) {
+    if (!PyArg_ParseTuple(args, "nn:mark", &marking.max_length, &marking.max_depth)) {
         return NULL;
     }
-    if (marking.most_length < 1 || marking.most_depth < 1 || marking.most_depth > 1000) {
+    if (marking.max_length < 1 || marking.max_depth < 1 || marking.max_depth > 1000) {
         return PyErr_Format(
             PyExc_ValueError,
-            "most_length %zd, most_depth %zd; allowed: 1 or more, and a depth of at most 1000",
-            marking.most_length, marking.most_depth);
+            "max_length %zd, max_depth %zd; allowed: 1 or more, and a depth of at most 1000",
+            marking.max_length, marking.max_depth);
     }
     marking.set = calloc(marking.mask + 1, sizeof *marking.set);
     marking.room = (marking.mask + 1) / 2;

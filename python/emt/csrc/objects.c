@@ -7,7 +7,7 @@
 
 /* Features (the reasons are in policy/features.py). */
 #define SMALL_CHANGE 2
-#define MOST_CHANGE 255
+#define MAX_CHANGE 255
 
 /* The words before an object in its block: none; the collector's two; those and the two of a
  * managed dict; in a debugging allocator's block everything stands 16 bytes further. */
@@ -107,7 +107,7 @@ static void choose_pools(struct objects *objects, size_t most)
     objects->next = objects->last == objects->pools.count ? 0 : objects->last;
 }
 
-int objects_turn(struct objects *objects, const struct types *types, size_t most)
+int objects_collect(struct objects *objects, const struct types *types, size_t most)
 {
     /* Once per rotation: walking the address space costs as much as sampling a million objects.
      * What became a pool meanwhile has its turn in the next. */
@@ -134,7 +134,7 @@ int objects_turn(struct objects *objects, const struct types *types, size_t most
 static uint8_t change(uint32_t before, uint32_t now, bool growth)
 {
     uint32_t difference = growth ? now - before : (now > before ? now - before : before - now);
-    return difference < MOST_CHANGE ? (uint8_t)difference : MOST_CHANGE;
+    return difference < MAX_CHANGE ? (uint8_t)difference : MAX_CHANGE;
 }
 
 static bool all_zero(const struct object *object)
@@ -153,7 +153,7 @@ static size_t sample_pool(struct objects *objects, const struct pool *pool, unsi
     }
     struct object *object = &objects->all[pool->first];
     uint32_t bytes = pool_block_bytes(pool), blocks = pool_blocks(pool);
-    size_t looked_at = 0;
+    size_t sampled = 0;
     const char *block = memory + POOL_HEADER_BYTES;
     for (uint32_t n = 0; n < blocks; n++, object++, block += bytes) {
         if (object->offset == NO_OBJECT) {
@@ -167,21 +167,21 @@ static size_t sample_pool(struct objects *objects, const struct pool *pool, unsi
         object->changes[at] = change(object->previous, now, objects->growth);
         object->previous = now;
         object->skipped = full && all_zero(object) ? SKIPPED_PHASES : 0;
-        looked_at++;
+        sampled++;
     }
     leave_pool(memory, copy);
-    return looked_at;
+    return sampled;
 }
 
 size_t objects_sample(struct objects *objects)
 {
-    size_t looked_at = 0;
+    size_t sampled = 0;
     unsigned at = objects->phase % SAMPLES;
     objects->phase++;
     for (size_t n = objects->first; n < objects->last; n++) {
-        looked_at += sample_pool(objects, &objects->pools.all[n], at, objects->phase >= SAMPLES);
+        sampled += sample_pool(objects, &objects->pools.all[n], at, objects->phase >= SAMPLES);
     }
-    return looked_at;
+    return sampled;
 }
 
 static float predict(const struct object *object, unsigned samples, const float weights[6])
@@ -210,7 +210,7 @@ static float predict(const struct object *object, unsigned samples, const float 
     return predicted > 0 ? predicted : 0;
 }
 
-void objects_tell(struct objects *objects, struct table *table, const float weights[6], float k)
+void objects_report(struct objects *objects, struct table *table, const float weights[6], float k)
 {
     unsigned samples = objects->phase < SAMPLES ? objects->phase : SAMPLES;
     for (size_t n = objects->first; samples > 0 && n < objects->last; n++) {

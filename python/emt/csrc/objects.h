@@ -40,12 +40,12 @@ uint8_t find_object(const char *block, uint32_t block_bytes, const struct types 
 
 /* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error
  * number. */
-int objects_turn(struct objects *objects, const struct types *types, size_t most);
+int objects_collect(struct objects *objects, const struct types *types, size_t most);
 /* One sampling phase; returns the number of objects sampled. */
 size_t objects_sample(struct objects *objects);
 /* Tells the table the summed hotness of the pages of this turn, by the linear model: weights of
  * median, deviation, nonzero, small, range, and the intercept. */
-void objects_tell(struct objects *objects, struct table *table, const float weights[6], float k);
+void objects_report(struct objects *objects, struct table *table, const float weights[6], float k);
 void objects_clear(struct objects *objects);
 
 #endif

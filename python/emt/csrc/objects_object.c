@@ -87,16 +87,16 @@ static bool enter(struct objects_object *self)
     return true;
 }
 
-PyDoc_STRVAR(turn_doc, "turn(types, most)\n--\n\n"
-                       "Takes the next pools with at most so many blocks. `types` are the "
-                       "addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
-                       "this turn, objects in them, nanoseconds of CPU time).");
-static PyObject *turn(PyObject *object, PyObject *args)
+PyDoc_STRVAR(collect_doc, "collect(types, most)\n--\n\n"
+                          "Takes the next pools with at most so many blocks. `types` are the "
+                          "addresses of all types, 8 bytes each. Returns (pools in all, pools of\n"
+                          "this turn, objects in them, nanoseconds of CPU time).");
+static PyObject *collect(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
     Py_buffer addresses;
     Py_ssize_t most;
-    if (!PyArg_ParseTuple(args, "y*n:turn", &addresses, &most)) {
+    if (!PyArg_ParseTuple(args, "y*n:collect", &addresses, &most)) {
         return NULL;
     }
     if (!enter(self)) {
@@ -107,7 +107,8 @@ static PyObject *turn(PyObject *object, PyObject *args)
     int error = types_fill(&types, addresses.buf, (size_t)addresses.len / 8);
     int64_t cpu_ns = 0;
     Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
-    error = error != 0 ? error : objects_turn(&self->objects, &types, most > 0 ? (size_t)most : 0);
+    error =
+        error != 0 ? error : objects_collect(&self->objects, &types, most > 0 ? (size_t)most : 0);
     cpu_ns = thread_cpu_ns() - cpu_ns;
     types_clear(&types);
     Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
@@ -137,25 +138,26 @@ static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
     if (!enter(self)) {
         return NULL;
     }
-    size_t looked_at;
+    size_t sampled;
     int64_t cpu_ns;
     Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
-    looked_at = objects_sample(&self->objects);
+    sampled = objects_sample(&self->objects);
     cpu_ns = thread_cpu_ns() - cpu_ns;
     Py_END_ALLOW_THREADS self->busy = false;
-    return Py_BuildValue("(nL)", (Py_ssize_t)looked_at, (long long)cpu_ns);
+    return Py_BuildValue("(nL)", (Py_ssize_t)sampled, (long long)cpu_ns);
 }
 
-PyDoc_STRVAR(tell_doc, "tell(table, weights, k)\n--\n\n"
-                       "Tells the table how hot the pages of this turn are, by the six weights of "
-                       "the linear model (median, deviation, nonzero, small, range,\n"
-                       "intercept). Returns nanoseconds of CPU time.");
-static PyObject *tell(PyObject *object, PyObject *args)
+PyDoc_STRVAR(report_doc,
+             "report(table, weights, k)\n--\n\n"
+             "Tells the table how hot the pages of this turn are, by the six weights of "
+             "the linear model (median, deviation, nonzero, small, range,\n"
+             "intercept). Returns nanoseconds of CPU time.");
+static PyObject *report(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
     PyObject *table_argument;
     float weights[6], k;
-    if (!PyArg_ParseTuple(args, "O(ffffff)f:tell", &table_argument, &weights[0], &weights[1],
+    if (!PyArg_ParseTuple(args, "O(ffffff)f:report", &table_argument, &weights[0], &weights[1],
                           &weights[2], &weights[3], &weights[4], &weights[5], &k)) {
         return NULL;
     }
@@ -165,7 +167,7 @@ static PyObject *tell(PyObject *object, PyObject *args)
     }
     int64_t cpu_ns;
     Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
-    objects_tell(&self->objects, table, weights, k);
+    objects_report(&self->objects, table, weights, k);
     cpu_ns = thread_cpu_ns() - cpu_ns;
     Py_END_ALLOW_THREADS self->busy = false;
     return PyLong_FromLongLong(cpu_ns);
@@ -235,9 +237,9 @@ static PyMethodDef functions[] = {
 };
 
 static PyMethodDef methods[] = {
-    {"turn", turn, METH_VARARGS, turn_doc},
+    {"collect", collect, METH_VARARGS, collect_doc},
     {"sample", sample, METH_NOARGS, sample_doc},
-    {"tell", tell, METH_VARARGS, tell_doc},
+    {"report", report, METH_VARARGS, report_doc},
     {"memory_bytes", memory_bytes, METH_NOARGS, memory_doc},
     {"close", close_, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},

@@ -259,7 +259,7 @@ static void prove(struct pools *pools)
 
 /* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not
  * walked. */
-#define MOST_RANGE_BYTES ((uintptr_t)1 << 40)
+#define MAX_RANGE_BYTES ((uintptr_t)1 << 40)
 
 int pools_find(struct pools *pools)
 {
@@ -270,7 +270,7 @@ int pools_find(struct pools *pools)
     pthread_mutex_unlock(&pools_lock);
     for (size_t n = 0; n < ranges.count && error == 0; n++) {
         uintptr_t at = (ranges.all[n].start + POOL_BYTES - 1) & ~(POOL_BYTES - 1);
-        bool reserved = ranges.all[n].end - ranges.all[n].start > MOST_RANGE_BYTES;
+        bool reserved = ranges.all[n].end - ranges.all[n].start > MAX_RANGE_BYTES;
         while (error == 0 && !reserved && at + POOL_BYTES <= ranges.all[n].end) {
             size_t places = (ranges.all[n].end - at) / POOL_BYTES;
             places = places < BATCH ? places : BATCH;

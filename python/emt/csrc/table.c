@@ -80,7 +80,7 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
         chunk->tier[index] = TIER_FAST;
         table->pages++;
     }
-    chunk->flags[index] |= PAGE_LOOKED_AT;
+    chunk->flags[index] |= PAGE_SAMPLED;
     chunk->hotness[index] = k * seen + (1.0f - k) * chunk->hotness[index];
 }
 

@@ -24,7 +24,7 @@ enum tier { TIER_FAST, TIER_SLOW };
 #define PAGE_PROTECTED 2 /* was protected, and had not been touched at the last check */
 #define PAGE_UNJUDGED                                                                              \
     4 /* could not go down when it was last asked, and was not seen written since */
-#define PAGE_LOOKED_AT 8 /* since it was last judged */
+#define PAGE_SAMPLED 8 /* since it was last judged */
 
 /* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
  * seconds at the default interval. */

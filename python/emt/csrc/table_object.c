@@ -102,9 +102,9 @@ static PyObject *judge(PyObject *self, PyObject *arg)
     Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     EACH_PAGE(table, {
         bool cold = (long)table_bucket(chunk->hotness[i]) < h,
-             looked_at = chunk->flags[i] & PAGE_LOOKED_AT;
-        chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (looked_at && chunk->cold[i] < 255) : 0);
-        chunk->flags[i] &= (uint8_t)~PAGE_LOOKED_AT;
+             sampled = chunk->flags[i] & PAGE_SAMPLED;
+        chunk->cold[i] = (uint8_t)(cold ? chunk->cold[i] + (sampled && chunk->cold[i] < 255) : 0);
+        chunk->flags[i] &= (uint8_t)~PAGE_SAMPLED;
         chunk->rests[i] -= chunk->rests[i] > 0;
     })
     pthread_mutex_unlock(&table->lock);
@@ -117,7 +117,7 @@ static PyObject *chosen(struct table *table, struct wish wish, const struct judg
     size_t pages = table->pages, most = wish.limit < pages ? wish.limit : pages, found = 0;
     wish.limit = most;
     uint64_t *out = malloc((most + 1) * sizeof *out);
-    struct candidate *listed = malloc((most + MOST_REFUSED) * sizeof *listed);
+    struct candidate *listed = malloc((most + MAX_REFUSED) * sizeof *listed);
     if (out != NULL && listed != NULL) {
         Py_BEGIN_ALLOW_THREADS found = choose(table, &wish, judge, listed, out);
         Py_END_ALLOW_THREADS
@@ -275,7 +275,7 @@ static PyObject *see(PyObject *self, PyObject *args)
         Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
         EACH_PAGE(table, {
             chunk->hotness[i] *= 1.0f - k;
-            chunk->flags[i] |= PAGE_LOOKED_AT;
+            chunk->flags[i] |= PAGE_SAMPLED;
         })
         for (Py_ssize_t n = 0; n < count; n++) {
             struct chunk *chunk = table_chunk(table, addresses[n], true);

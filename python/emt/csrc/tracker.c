@@ -8,7 +8,7 @@
 /* Hotness of one touch an interval. With windows down to 1/32 of an interval, rates fill the ten
  * buckets of the histogram. */
 #define SCALE 32.0f
-#define MOST 1023.0f
+#define MAX_HOTNESS 1023.0f
 
 /* New memory is found once a second at the default interval, and for certain within eight. Reading
  * the maps of a program with some hundred mappings takes a fifth of a millisecond, and registering
@@ -17,17 +17,17 @@
 #define REFRESHES_PER_REGISTER 8
 
 /* Of a window: 256 MiB, more than any budget lets it protect. */
-#define MOST_PIECES 1024
+#define MAX_PIECES 1024
 
 struct pieces {
-    uintptr_t start[MOST_PIECES], end[MOST_PIECES];
+    uintptr_t start[MAX_PIECES], end[MAX_PIECES];
     size_t count, pages;
 };
 
 static float rate(const struct sampling *asked, int64_t window_ns)
 {
     float hotness = SCALE * (float)asked->interval_ns / (float)(window_ns > 0 ? window_ns : 1);
-    return hotness < MOST ? hotness : MOST;
+    return hotness < MAX_HOTNESS ? hotness : MAX_HOTNESS;
 }
 
 /* True if a range was there, as it is, when the maps were read before. */
@@ -143,14 +143,13 @@ static size_t take_regions(struct table *table, const struct uffd_way *way,
 }
 
 /* Protects pieces until there are pages enough. */
-static int begin_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
+static int start_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
                         struct sampled *did, struct pieces *pieces)
 {
     struct emt_page_region regions[REGIONS];
     size_t rounds = did->rounds;
     pieces->count = pieces->pages = 0;
-    while (pieces->pages < asked->pages && pieces->count < MOST_PIECES &&
-           did->rounds < rounds + 2) {
+    while (pieces->pages < asked->pages && pieces->count < MAX_PIECES && did->rounds < rounds + 2) {
         uintptr_t start, end;
         if (!next_piece(tracker, &start, &end)) {
             did->rounds++;
@@ -216,7 +215,7 @@ int tracker_sample(struct tracker *tracker, struct table *table, const struct sa
     bool stopped = false;
     while (error == 0 && !stopped && monotonic_ns() + asked->window_ns / 2 < end) {
         int64_t until = monotonic_ns() + asked->window_ns;
-        begin_window(tracker, table, asked, did, &pieces);
+        start_window(tracker, table, asked, did, &pieces);
         stopped = wait_until(asked->stop, until);
         if (!stopped) {
             end_window(tracker, table, asked, did, &pieces);

@@ -2,9 +2,10 @@
  * checked at its end.
  *
  * A page that was touched within a window of w of an interval of T gets the hotness SCALE * T / w,
- * at most MOST: a rate. One that was not stays protected and costs nothing until it is touched;
- * when its turn comes again, the time since then was its window. So hot pages are distinguished
- * from warm ones by short windows, and warm ones from cold ones by whole rotations. */
+ * at most MAX_HOTNESS: a rate. One that was not stays protected and costs nothing until it is
+ * touched; when its turn comes again, the time since then was its window. So hot pages are
+ * distinguished from warm ones by short windows, and warm ones from cold ones by whole rotations.
+ */
 #ifndef TIERWISE_EMT_TRACKER_H
 #define TIERWISE_EMT_TRACKER_H
 

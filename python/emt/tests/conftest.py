@@ -55,7 +55,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def _to_its_end(
-    words: list[str], environment: dict[str, str], folder: Path
+    words: list[str], environment: dict[str, str], directory: Path
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command. One that hangs reports where: its interpreter writes the stacks of all
     threads when it is aborted."""
@@ -65,7 +65,7 @@ def _to_its_end(
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        cwd=folder,
+        cwd=directory,
         start_new_session=True,
     )
     try:

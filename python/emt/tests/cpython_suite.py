@@ -65,9 +65,9 @@ def main() -> int:
     plain = {name: value for name, value in os.environ.items() if name != "TIERWISE_EMT"}
     failed = False
     for suite in SUITES:
-        passed, said = passes(suite, dict(os.environ))
+        passed, printed = passes(suite, dict(os.environ))
         if not passed and passes(suite, plain)[0]:
-            print(f"{suite} fails with tracking only:\n{said}", file=sys.stderr)
+            print(f"{suite} fails with tracking only:\n{printed}", file=sys.stderr)
             failed = True
         else:
             print(

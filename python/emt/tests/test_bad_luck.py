@@ -18,12 +18,12 @@ QUICK = dict(sample_interval=0.02, overhead_budget=1.0)
 
 
 def test_no_second_node(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\n"
         "except emt.Unavailable as error:\n    print(error)"
     )
-    assert "node 9, which has no memory; nodes with memory:" in said.stdout
-    assert "slow_nodes=[] only tracks" in said.stdout
+    assert "node 9, which has no memory; nodes with memory:" in printed.stdout
+    assert "slow_nodes=[] only tracks" in printed.stdout
 
 
 # Seccomp filters that answer a system call with an error, as a container's do: BPF of load number,
@@ -77,13 +77,13 @@ def test_what_a_kernel_or_container_refuses_is_said(
         "except emt.Unavailable as error:\n    print(error)\n"
         "print(sum(range(10)))"
     )
-    said = program(text)
-    assert re.search(reason, said.stdout), said.stdout
-    assert said.stdout.rstrip().endswith("45")
+    printed = program(text)
+    assert re.search(reason, printed.stdout), printed.stdout
+    assert printed.stdout.rstrip().endswith("45")
 
 
 def test_without_pymalloc_pages_are_tracked_and_objects_are_refused(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 try:
@@ -99,17 +99,17 @@ print("tracked", protected_mappings())
         # another.
         PYTHONMALLOC="mimalloc" if free_threaded() else "malloc",
     )
-    assert ("free-threaded" if free_threaded() else "PYTHONMALLOC=malloc") in said.stdout
-    assert said.stdout.endswith("tracked 0\n")
+    assert ("free-threaded" if free_threaded() else "PYTHONMALLOC=malloc") in printed.stdout
+    assert printed.stdout.endswith("tracked 0\n")
 
 
 def test_fork_leaves_the_child_untracked_and_the_parent_tracked(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN + """
 import os, threading, time
 with emt.tiering(**QUICK) as t:
     data = [bytearray(100) for _ in range(50000)]
-    for turn in range(5):
+    for step in range(5):
         time.sleep(0.05)
         child = os.fork()
         if child == 0:
@@ -128,18 +128,18 @@ print("done", protected_mappings())
 """,
         "-W", "error",
     )  # fmt: skip
-    assert said.stdout == "done 0\n"
+    assert printed.stdout == "done 0\n"
 
 
 def test_after_a_fork_tracking_waits_for_the_hooks_of_others(program: Program) -> None:
     # Since 3.12 os.fork warns of threads when all hooks have run; one written in Python runs what
     # is pending.
-    said = program(
+    printed = program(
         BEGIN + """
 import os, time
 with emt.tiering(**QUICK) as t:
     os.register_at_fork(after_in_parent=lambda: sum(range(1000)))
-    for turn in range(5):
+    for step in range(5):
         time.sleep(0.05)
         child = os.fork()
         if child == 0:
@@ -152,12 +152,12 @@ print("done", protected_mappings())
 """,
         "-W", "error",
     )  # fmt: skip
-    assert said.stdout == "done 0\n"
+    assert printed.stdout == "done 0\n"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_multiprocessing_works(program: Program, method: str) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 import multiprocessing
@@ -170,11 +170,11 @@ if __name__ == "__main__":
     print(protected_mappings())
 """
     )
-    assert said.stdout == "332833500\n0\n"
+    assert printed.stdout == "332833500\n0\n"
 
 
 def test_threads_that_exit(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 import threading
@@ -189,7 +189,7 @@ with emt.tiering(**QUICK):
 print(sum(found), protected_mappings())
 """
     )
-    assert said.stdout == f"{30 * 300 * 28} 0\n"
+    assert printed.stdout == f"{30 * 300 * 28} 0\n"
 
 
 def test_the_interpreter_may_end_while_tracking(program: Program) -> None:
@@ -199,15 +199,15 @@ def test_the_interpreter_may_end_while_tracking(program: Program) -> None:
         "import os; os._exit(0)",
         "import threading; threading.Thread(target=lambda: sum(range(10**6))).start()",
     ):
-        said = program(
+        printed = program(
             BEGIN
             + f"emt.start(emt.Settings(**QUICK))\ndata = [object() for _ in range(10**5)]\n{last}"
         )
-        assert said.stderr == ""
+        assert printed.stderr == ""
 
 
 def test_a_sub_interpreter_is_refused(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 try:
@@ -231,12 +231,12 @@ with emt.tiering(**QUICK):
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0\n"
+    assert printed.stdout == "0\n"
 
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 def test_ten_million_small_objects_freed_at_once(program: Program, signal: str) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 from tierwise.emt.support import free_threaded
@@ -253,12 +253,12 @@ with emt.tiering(signal=signal, **QUICK) as t:
 print(int(total), protected_mappings())
 """
     )
-    assert said.stdout == f"{sum(range(10**7))} 0\n"
+    assert printed.stdout == f"{sum(range(10**7))} 0\n"
 
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 def test_arenas_that_come_and_go_while_they_are_read(program: Program, signal: str) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 from tierwise.emt.support import free_threaded
@@ -274,11 +274,11 @@ with emt.tiering(signal=signal, sample_interval=0.01, overhead_budget=1.0) as t:
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0\n"
+    assert printed.stdout == "0\n"
 
 
 def test_a_huge_dict(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 with emt.tiering(**QUICK) as t:
@@ -290,11 +290,11 @@ with emt.tiering(**QUICK) as t:
 print(total, protected_mappings())
 """
     )
-    assert said.stdout == f"{sum(range(3_000_000))} 0\n"
+    assert printed.stdout == f"{sum(range(3_000_000))} 0\n"
 
 
 def test_mappings_that_go_move_and_grow_are_left_alone(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 import mmap
@@ -310,11 +310,11 @@ with emt.tiering(**QUICK) as t:
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0\n"
+    assert printed.stdout == "0\n"
 
 
 def test_system_calls_into_protected_memory_succeed(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 import os
@@ -330,7 +330,7 @@ with emt.tiering(**QUICK) as t:
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0\n"
+    assert printed.stdout == "0\n"
 
 
 def test_results_do_not_change(program: Program) -> None:

@@ -21,7 +21,7 @@ import tierwise.emt as emt
 def test_files_in_the_place_of_closed_descriptors_stay(
     program: Program, tmp_path: Path, signal: str, before: int
 ) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 from tierwise.emt.support import free_threaded
@@ -42,11 +42,11 @@ kept = [file.read() for file in files] == ["kept"] * 8
 print(kept, "closed the descriptors" in reason, protected_mappings())
 """
     )
-    assert said.stdout == "True True 0\n"
+    assert printed.stdout == "True True 0\n"
 
 
 def test_a_process_without_free_descriptors_is_told_so(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + """
 # What is imported and made here needs no descriptor again.
@@ -78,25 +78,25 @@ for free in range(10):
         break
 """
     )
-    lines = said.stdout.splitlines()
+    lines = printed.stdout.splitlines()
     assert len(lines) > 1
     assert lines == ["True"] * (len(lines) - 1) + ["started"]
 
 
 def test_tracking_rests_while_there_are_no_descriptors(program: Program) -> None:
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 from tierwise.emt.process import PROCESS
 emt.start(emt.Settings(sample_interval=0.02, overhead_budget=1.0))
 signal = PROCESS.last()._signal
-look, refused = signal.look, []
+sample, refused = signal.sample, []
 def refuse_three(*args):
     if len(refused) < 3:
         refused.append(args)
         raise OSError({errno.EMFILE}, "Too many open files")
-    return look(*args)
-signal.look = refuse_three
+    return sample(*args)
+signal.sample = refuse_three
 while emt.stats().active and len(refused) < 3:
     pass
 before = emt.stats().intervals
@@ -105,13 +105,13 @@ while emt.stats().active and emt.stats().intervals == before:
 print(emt.stats().active, emt.end().reason)
 """
     )
-    assert said.stdout == "True ended\n"
-    assert said.stderr == ""
+    assert printed.stdout == "True ended\n"
+    assert printed.stderr == ""
 
 
 def test_a_descriptor_may_have_a_large_number(program: Program) -> None:
     # select knows numbers below 1024 only.
-    said = program(
+    printed = program(
         BEGIN
         + """
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -123,14 +123,14 @@ with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
     print(t.stats().active)
 """
     )
-    assert said.stdout == "True\n"
+    assert printed.stdout == "True\n"
 
 
 def test_what_was_told_is_forgotten_however_often() -> None:
     stop = Stop()
     stop.open()
     for _ in range(3):
-        stop.tell()
+        stop.notify()
     assert wait_readable(stop.fileno(), 0.0)
     stop.forget()
     assert not wait_readable(stop.fileno(), 0.0)

@@ -42,7 +42,7 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 def test_a_fork_takes_no_protection_from_the_parent(program: Program) -> None:
     # One interval outlasts the program: nothing registers the parent's memory again.
-    said = program(
+    printed = program(
         BEGIN
         + OWN_MAPPING
         + """
@@ -58,12 +58,12 @@ emt.end()
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0 True True\n0\n"
+    assert printed.stdout == "0 True True\n0\n"
 
 
 def test_a_child_without_hooks_can_only_close_its_tracker(program: Program) -> None:
     # A library's fork calls no hook of Python's.
-    said = program(
+    printed = program(
         BEGIN
         + OWN_MAPPING
         + """
@@ -85,13 +85,13 @@ tracker.close()
 print(protected_mappings())
 """
     )
-    assert said.stdout == "0 True\n0\n"
+    assert printed.stdout == "0 True\n0\n"
 
 
 @pytest.mark.parametrize("forks", [0, 1])
 def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
     # After a fork the thread is started again, by another hand.
-    said = program(
+    printed = program(
         BEGIN
         + f"""
 import signal
@@ -111,7 +111,7 @@ with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
     print(signal.sigwait({{signal.SIGUSR1}}).name)
 """
     )
-    assert said.stdout == "SIGUSR1\n"
+    assert printed.stdout == "SIGUSR1\n"
 
 
 PAGE = 4096
@@ -258,14 +258,14 @@ def test_a_busy_sampler_lets_go_of_what_it_was_given() -> None:
     objects.close()
     types = bytearray(types_of_objects())
     with pytest.raises(RuntimeError, match="closed"):
-        objects.turn(types, 1000)
+        objects.collect(types, 1000)
     # A buffer that is still held cannot grow.
     types.append(0)
 
 
 def test_numbers_are_asked_for_without_the_tables_lock(program: Program) -> None:
     # A program of its own: one that waits for the lock with the interpreter's waits for ever.
-    said = program(
+    printed = program(
         """
 from tierwise.emt.support import extension
 table = extension().Table()
@@ -276,7 +276,7 @@ table.see({4096: 1.0, 8192: Asks()}, 0.5)
 print(len(table))
 """
     )
-    assert said.stdout == "2\n"
+    assert printed.stdout == "2\n"
 
 
 def test_a_table_takes_all_of_what_it_is_told_or_nothing() -> None:
@@ -316,9 +316,9 @@ def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     signal = UffdWp(budget=0.02, interval_s=0.25)
     table = NativeTable()
     ledger = Ledger(budget=0.02)
-    looked = signal.look(table, 0.25, -1)
-    assert looked.fault_s == pytest.approx(0.07)
-    ledger.add(program_s=1.0, spent_s=looked.fault_s)
+    sampled = signal.sample(table, 0.25, -1)
+    assert sampled.fault_s == pytest.approx(0.07)
+    ledger.add(program_s=1.0, spent_s=sampled.fault_s)
     assert ledger.overdrawn
     assert ledger.overhead == pytest.approx(0.07)
     # It is worked off to the last fault, but for the credit that a run starts with.

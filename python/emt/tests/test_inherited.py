@@ -31,7 +31,7 @@ def fork(in_child):
 def told_to_stop():
     return bool(select.select([PROCESS.last()._stop], [], [], 0)[0])
 
-def begin(signal):
+def start_tracking(signal):
     emt.start(emt.Settings(signal=signal, sample_interval=60.0, overhead_budget=1.0))
     # A fork without hooks copies who waits for the interpreter's lock: a child that releases the
     # lock would wait for them for ever. The tracking thread sleeps in its phase from now on.
@@ -76,23 +76,23 @@ if sys.version_info < (3, 13):
 def test_a_child_leaves_its_parents_tracking_alone(
     program: Program, signal: str, first: str
 ) -> None:
-    said = program(
+    printed = program(
         FORK
         + first
         + f"""
 from tierwise.emt.support import free_threaded
-begin("uffd-wp" if free_threaded() else {signal!r})
+start_tracking("uffd-wp" if free_threaded() else {signal!r})
 print(fork(in_child), told_to_stop(), emt.stats().active)
 emt.end()
 """
     )
-    assert said.stdout == "0 False True\n", said.stderr
-    assert said.stderr == ""
+    assert printed.stdout == "0 False True\n", printed.stderr
+    assert printed.stderr == ""
 
 
 def test_a_child_writes_no_results_of_the_command(program: Program, tmp_path: Path) -> None:
     # The parent's are written when it ends itself.
-    said = program(
+    printed = program(
         f"""
 import os, sys
 child = os.fork()
@@ -103,7 +103,7 @@ print(os.path.exists({str(tmp_path / "metrics")!r}))
 """,
         "-m", "tierwise.emt", "run", "--metrics", str(tmp_path / "metrics"),
     )  # fmt: skip
-    assert said.stdout == "False\n"
+    assert printed.stdout == "False\n"
     assert os.path.exists(tmp_path / "metrics")
 
 
@@ -112,7 +112,7 @@ def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(
     program: Program, handler: str
 ) -> None:
     # The handler runs in the middle of what starts; one that waited for that would wait for ever.
-    said = program(
+    printed = program(
         f"""
 import os, signal
 import tierwise.emt as emt
@@ -140,5 +140,5 @@ print(found, emt.stats().active)
 emt.end()
 """
     )
-    assert said.stdout == "[0] True\n"
-    assert said.stderr == ""
+    assert printed.stdout == "[0] True\n"
+    assert printed.stderr == ""

@@ -87,7 +87,7 @@ def test_the_callback_gets_stats() -> None:
 
 
 def test_a_callback_that_fails_ends_tracking_and_not_the_program(program: Program) -> None:
-    said = program(
+    printed = program(
         """
         import time, tierwise.emt as emt
         def fail(stats): raise KeyError("mine")
@@ -97,12 +97,12 @@ def test_a_callback_that_fails_ends_tracking_and_not_the_program(program: Progra
         print(t.stats().reason)
         """
     )
-    assert said.stdout.strip() == "KeyError: 'mine'"
-    assert "stopped tracking" in said.stderr
+    assert printed.stdout.strip() == "KeyError: 'mine'"
+    assert "stopped tracking" in printed.stderr
 
 
 def test_ending_from_the_callback_is_refused(program: Program) -> None:
-    said = program(
+    printed = program(
         """
         import tierwise.emt as emt
         def end(stats): emt.end()
@@ -112,7 +112,7 @@ def test_ending_from_the_callback_is_refused(program: Program) -> None:
         print(t.stats().reason)
         """
     )
-    assert "do it in another thread" in said.stdout
+    assert "do it in another thread" in printed.stdout
 
 
 class Marked:
@@ -277,7 +277,7 @@ def test_the_environment_never_stops_a_program(program: Program) -> None:
 
 
 def test_without_its_extension_it_does_nothing_and_says_why(program: Program) -> None:
-    said = program(
+    printed = program(
         """
         import importlib.util, sys, warnings
         find = importlib.util.find_spec
@@ -292,13 +292,13 @@ def test_without_its_extension_it_does_nothing_and_says_why(program: Program) ->
         print(t.stats().active, t.stats().reason, len(caught))
         """
     )
-    assert said.stdout.startswith("False tierwise.emt was installed without its extension")
-    assert said.stdout.strip().endswith("1")
+    assert printed.stdout.startswith("False tierwise.emt was installed without its extension")
+    assert printed.stdout.strip().endswith("1")
 
 
 def test_an_interpreter_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 15, 0))
-    assert "3.11 to 3.14" in support.lack()
+    assert "3.11 to 3.14" in support.unsupported()
 
 
 def test_tracking_can_pause_and_go_on() -> None:
@@ -313,12 +313,12 @@ def test_tracking_can_pause_and_go_on() -> None:
 
 
 def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program) -> None:
-    said = program(
+    printed = program(
         "import sys, tierwise.emt; "
         "late = ('numpy', 'matplotlib', 'gymnasium', 'threading'); "
         "print([name for name in late if name in sys.modules])"
     )
-    assert said.stdout.strip() == "[]"
+    assert printed.stdout.strip() == "[]"
 
 
 def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) -> None:
@@ -329,11 +329,11 @@ def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) 
         "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n",
         encoding="ascii",
     )
-    said = program(
+    printed = program(
         "import tierwise, tierwise.emt as emt\nprint(tierwise.ENGINE, emt.stats().reason)",
         PYTHONPATH=str(engine.parent),
     )
-    assert said.stdout.strip() == "1 not started"
+    assert printed.stdout.strip() == "1 not started"
 
 
 def test_nodes_that_are_no_list_are_refused_in_words() -> None:

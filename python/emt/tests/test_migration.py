@@ -147,6 +147,6 @@ def test_pages_that_do_not_move_hold_up_no_others() -> None:
     )
     room = 0
     for _ in range(10):
-        done = migration.round(Reading(), free_fast_pages=room, most_moves=50)
+        done = migration.round(Reading(), free_fast_pages=room, max_moves=50)
         room += done.demoted - done.promoted
     assert sum(kernel.on_node[n * PAGE] == 0 for n in free) == len(free)

@@ -62,7 +62,7 @@ def finds(signal: Signal, known: Known, stop: int) -> None:
     table = NativeTable()
     try:
         for _ in range(400):
-            _in_thread(lambda: signal.look(table, 0.02, stop), lambda: known.use(0.03))
+            _in_thread(lambda: signal.sample(table, 0.02, stop), lambda: known.use(0.03))
             signal.adjust(0.001, 0.5)
             if known.separates(table):
                 return
@@ -74,8 +74,8 @@ def finds(signal: Signal, known: Known, stop: int) -> None:
         signal.close()
 
 
-def _in_thread(look: Callable[[], object], work: Callable[[], None]) -> None:
-    thread = threading.Thread(target=look)
+def _in_thread(sample: Callable[[], object], work: Callable[[], None]) -> None:
+    thread = threading.Thread(target=sample)
     thread.start()
     work()
     thread.join()
@@ -134,11 +134,11 @@ def test_pools_hold_nearly_all_marked_objects() -> None:
         objects = extension().Objects(False)
     except OSError as error:
         raise Unavailable(str(error)) from error
-    pools, of_turn, known, _ = objects.turn(types_of_objects(), 1 << 30)
-    assert pools == of_turn
+    pools, collected, known, _ = objects.collect(types_of_objects(), 1 << 30)
+    assert pools == collected
     assert known > 0.95 * len(extension().mark(10**6, 64)) // 8 > len(keep)
-    looked_at, _ = objects.sample()
-    assert looked_at == known
+    sampled, _ = objects.sample()
+    assert sampled == known
     with pytest.raises(RuntimeError, match="already"):
         extension().Objects(False)
     objects.close()
@@ -161,7 +161,7 @@ def test_marking_has_limits() -> None:
     short = len(extension().mark(1, 500)) // 8
     assert shallow <= everything
     assert short < everything
-    with pytest.raises(ValueError, match="most_depth 1001"):
+    with pytest.raises(ValueError, match="max_depth 1001"):
         extension().mark(1, 1001)
 
 

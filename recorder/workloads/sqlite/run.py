@@ -22,7 +22,7 @@ WARM_BYTES = 1 << 20
 # TPC-C's A of NURand for customers, 1023 of 3000, widened to as large a share of the accounts.
 NURAND_SHARE = 1023 / 3000
 # One transaction in five only reads; TPC-B itself has none.
-LOOK_SHARE = 0.2
+HISTORY_SHARE = 0.2
 REPORT_EVERY = 100
 
 
@@ -49,7 +49,7 @@ def transfer(database, draws, number, accounts, scale):
     database.execute("COMMIT")
 
 
-def look(database, draws, accounts):
+def read_history(database, draws, accounts):
     """A customer's last ten transactions."""
     database.execute(
         "SELECT delta, mtime FROM history WHERE aid = ? ORDER BY mtime DESC LIMIT 10",
@@ -96,8 +96,8 @@ def main():
     )
     marks.phase("run")
     for number in range(1, transactions + 1):
-        if draws.random() < LOOK_SHARE:
-            look(database, draws, accounts)
+        if draws.random() < HISTORY_SHARE:
+            read_history(database, draws, accounts)
         else:
             transfer(database, draws, number, accounts, scale)
         if number % REPORT_EVERY == 0:

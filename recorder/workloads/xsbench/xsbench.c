@@ -24,7 +24,7 @@
 /* The small Hoogenboom-Martin reactor: nuclides, and how many of them are in each material (fuel,
  * cladding, cold and hot borated water, pressure vessel, reflectors, plates and nozzles, assembly
  * ends). */
-enum { NUCLIDES = 68, MATERIALS = 12, CROSS_SECTIONS = 5, MOST_NUCLIDES = 34 };
+enum { NUCLIDES = 68, MATERIALS = 12, CROSS_SECTIONS = 5, MAX_NUCLIDES = 34 };
 static const int NUCLIDES_IN[MATERIALS] = {34, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9};
 
 /* Thousandths of the neutrons that are in each material (same reactor). */
@@ -40,8 +40,8 @@ struct point {
 
 struct material {
     int nuclides;
-    int nuclide[MOST_NUCLIDES];
-    double concentration[MOST_NUCLIDES];
+    int nuclide[MAX_NUCLIDES];
+    double concentration[MAX_NUCLIDES];
 };
 
 struct reactor {

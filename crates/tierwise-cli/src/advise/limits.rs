@@ -4,9 +4,9 @@ use serde::Serialize;
 use tierwise_core::config::nearest;
 use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::Prepared;
-use tierwise_sim::scenario::Source;
+use tierwise_sim::scenario::WorkloadSource;
 
-use super::point::TenantPoint;
+use super::point::TenantSizePoint;
 use crate::failure::Failure;
 
 /// A twentieth more time: what an operator hardly finds in the noise of a day.
@@ -35,7 +35,7 @@ impl LimitArgument {
 
 /// A tenant's limit.
 #[derive(Debug, Clone, Serialize)]
-pub struct Limit {
+pub struct TenantLimit {
     pub tenant: String,
     /// The slowdown that it may have.
     pub slowdown: Option<f64>,
@@ -44,7 +44,10 @@ pub struct Limit {
 }
 
 /// Every tenant's limits, in the scenario's order.
-pub fn resolve(arguments: &[LimitArgument], prepared: &Prepared) -> Result<Vec<Limit>, Failure> {
+pub fn resolve(
+    arguments: &[LimitArgument],
+    prepared: &Prepared,
+) -> Result<Vec<TenantLimit>, Failure> {
     let workloads = &prepared.scenario().workloads;
     let names = || workloads.iter().map(|w| w.name.as_str());
     for name in arguments.iter().filter_map(|a| a.name.as_deref()) {
@@ -64,18 +67,18 @@ pub fn resolve(arguments: &[LimitArgument], prepared: &Prepared) -> Result<Vec<L
         .iter()
         .map(|w| {
             // An SLO on a program that answers no requests asks for nothing that could be measured.
-            let service = matches!(w.source, Source::Service(_));
+            let service = matches!(w.source, WorkloadSource::Service(_));
             let slo_ms = w.slo.filter(|_| service).map(|slo| slo.as_secs_f64() * 1e3);
             let default = slo_ms.is_none().then_some(DEFAULT_SLOWDOWN);
             let for_all = written(None).filter(|_| slo_ms.is_none());
             let slowdown = written(Some(&w.name)).or(for_all).or(default);
-            Limit { tenant: w.name.clone(), slowdown, slo_ms }
+            TenantLimit { tenant: w.name.clone(), slowdown, slo_ms }
         })
         .collect())
 }
 
 /// Returns true if a tenant reached its end within its limits.
-pub fn meets_limits(result: &TenantResult, limit: &Limit) -> bool {
+pub fn meets_limits(result: &TenantResult, limit: &TenantLimit) -> bool {
     let quick = limit.slowdown.is_none_or(|most| result.slowdown <= most);
     let prompt = match (limit.slo_ms, &result.latency) {
         (Some(slo), Some(latency)) => latency.p99_ms <= slo,
@@ -85,7 +88,7 @@ pub fn meets_limits(result: &TenantResult, limit: &Limit) -> bool {
     result.failure.is_none() && quick && prompt
 }
 
-impl Limit {
+impl TenantLimit {
     /// In words.
     pub fn words(&self) -> String {
         let slowdown = self.slowdown.map(|most| format!("{most} x"));
@@ -94,7 +97,7 @@ impl Limit {
     }
 
     /// Describes how a tenant breaks it.
-    pub fn broken_by(&self, point: &TenantPoint) -> String {
+    pub fn broken_by(&self, point: &TenantSizePoint) -> String {
         let name = &self.tenant;
         if let Some(why) = &point.failure {
             return format!("{name} fails ({why})");

@@ -14,14 +14,14 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bytes;
 use tierwise_sim::run::Prepared;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
 use crate::value::whole;
 use crate::{input, output};
 
-use limits::{Limit, LimitArgument};
-use point::{Alone, Answer, Knee, Point};
+use limits::{LimitArgument, TenantLimit};
+use point::{FastMemoryKnee, PolicyAlone, SizePoint, SufficientSize};
 use search::Search;
 use source::SearchedMachine;
 
@@ -73,21 +73,21 @@ pub struct Advice {
     /// The policy of the answer, or of the largest size if there is none.
     pub policy: String,
     /// The policies considered, with what each needs by itself.
-    pub policies: Vec<Alone>,
+    pub policies: Vec<PolicyAlone>,
     pub seed: u64,
     pub resident_bytes: u64,
-    pub limits: Vec<Limit>,
+    pub limits: Vec<TenantLimit>,
     /// Ascending by fast memory.
-    pub points: Vec<Point>,
+    pub points: Vec<SizePoint>,
     /// The smallest fast memory from which on all limits were met; `None` if there is none.
-    pub answer: Option<Answer>,
+    pub answer: Option<SufficientSize>,
     /// The size above which more fast memory helps less.
-    pub knee: Option<Knee>,
+    pub knee: Option<FastMemoryKnee>,
     pub sentence: String,
 }
 
 impl Advise {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let recipes = self.considered()?;
         let scenario = source::scenario(&self.sources, &self.machine)?;
         let name = self.sources[0].to_string_lossy();
@@ -125,8 +125,8 @@ impl Advise {
         &self,
         prepared: &Prepared,
         recipes: &[Recipe],
-        limits: Vec<Limit>,
-        points: Vec<Point>,
+        limits: Vec<TenantLimit>,
+        points: Vec<SizePoint>,
     ) -> Advice {
         let page_size = prepared.machine().page_size.0;
         let resident = prepared.resident_pages() * page_size;
@@ -152,9 +152,14 @@ impl Advise {
 }
 
 /// The answer in words.
-fn sentence(resident: u64, limits: &[Limit], points: &[Point], answer: Option<&Answer>) -> String {
+fn sentence(
+    resident: u64,
+    limits: &[TenantLimit],
+    points: &[SizePoint],
+    answer: Option<&SufficientSize>,
+) -> String {
     let at = |bytes: u64| points.iter().find(|point| point.fast_bytes == bytes);
-    let broken = |point: &Point| {
+    let broken = |point: &SizePoint| {
         let tenants = point.tenants.iter().zip(limits).filter(|(tenant, _)| !tenant.meets);
         tenants.map(|(tenant, limit)| limit.broken_by(tenant)).collect::<Vec<_>>().join(", ")
     };

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The results of one size of fast memory.
 #[derive(Debug, Clone, Serialize)]
-pub struct Point {
+pub struct SizePoint {
     pub fast_bytes: u64,
     /// The policy that served this size best; the other fields are its results.
     pub policy: String,
@@ -12,7 +12,7 @@ pub struct Point {
     pub slowdown: f64,
     /// All tenants are within their limits.
     pub meets: bool,
-    pub tenants: Vec<TenantPoint>,
+    pub tenants: Vec<TenantSizePoint>,
     /// The results of each policy considered, in their order.
     pub considered: Vec<PolicyPoint>,
 }
@@ -27,7 +27,7 @@ pub struct PolicyPoint {
 
 /// The result of one size for one tenant.
 #[derive(Debug, Clone, Serialize)]
-pub struct TenantPoint {
+pub struct TenantSizePoint {
     pub tenant: String,
     pub slowdown: f64,
     pub p99_ms: Option<f64>,
@@ -38,7 +38,7 @@ pub struct TenantPoint {
 
 /// A policy by itself.
 #[derive(Debug, Clone, Serialize)]
-pub struct Alone {
+pub struct PolicyAlone {
     pub policy: String,
     /// The smallest of the sizes tried from which on it met all limits; `None` if there is none.
     pub fast_bytes: Option<u64>,
@@ -46,7 +46,7 @@ pub struct Alone {
 
 /// The size of fast memory that is enough.
 #[derive(Debug, Clone, Serialize)]
-pub struct Answer {
+pub struct SufficientSize {
     pub fast_bytes: u64,
     /// The policy that served this size best.
     pub policy: String,
@@ -57,7 +57,7 @@ pub struct Answer {
 
 /// The size from which on more fast memory helps less.
 #[derive(Debug, Clone, Serialize)]
-pub struct Knee {
+pub struct FastMemoryKnee {
     pub fast_bytes: u64,
     pub slowdown: f64,
 }

@@ -5,10 +5,10 @@ use std::io::Write;
 use tierwise_core::units::Bytes;
 
 use super::Advice;
-use super::point::{Point, TenantPoint};
-use crate::failure::Outcome;
+use super::point::{SizePoint, TenantSizePoint};
+use crate::failure::CommandResult;
 use crate::output::NewFile;
-use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};
+use crate::report::{Axis, Plot, PlottedCurve, ReportSheet, ReportTable, colour};
 use crate::table::{new_table, write_table};
 
 fn limits(advice: &Advice) -> String {
@@ -49,7 +49,7 @@ fn head(advice: &Advice) -> Vec<String> {
     head
 }
 
-fn row(advice: &Advice, point: &Point) -> Vec<String> {
+fn row(advice: &Advice, point: &SizePoint) -> Vec<String> {
     let share = point.fast_bytes as f64 / advice.resident_bytes.max(1) as f64 * 100.0;
     let size = Bytes(point.fast_bytes).to_string();
     let mut row = vec![size, format!("{share:.1} %"), point.policy.clone()];
@@ -58,7 +58,7 @@ fn row(advice: &Advice, point: &Point) -> Vec<String> {
     row
 }
 
-fn cell(tenant: &TenantPoint) -> String {
+fn cell(tenant: &TenantSizePoint) -> String {
     if tenant.failure.is_some() {
         return "failed".to_owned();
     }
@@ -67,7 +67,7 @@ fn cell(tenant: &TenantPoint) -> String {
 }
 
 /// Prints it.
-pub fn print(advice: &Advice) -> Outcome {
+pub fn print(advice: &Advice) -> CommandResult {
     let mut out = anstream::stdout().lock();
     writeln!(
         out,
@@ -93,10 +93,10 @@ pub fn print(advice: &Advice) -> Outcome {
 }
 
 /// Writes the page.
-pub fn html(advice: &Advice, file: NewFile) -> Outcome {
+pub fn html(advice: &Advice, file: NewFile) -> CommandResult {
     let largest = advice.points.last().map_or(0, |point| point.fast_bytes);
     let axis = Axis::bytes("fast memory", Bytes(largest));
-    let curve = |i: usize| Curve {
+    let curve = |i: usize| PlottedCurve {
         name: advice.limits[i].tenant.clone(),
         colour: colour(i),
         points: advice
@@ -113,12 +113,12 @@ pub fn html(advice: &Advice, file: NewFile) -> Outcome {
         curves: (0..advice.limits.len()).map(curve).collect(),
         axis: axis.clone(),
     };
-    let table = Table {
+    let table = ReportTable {
         title: "Sizes that were tried".to_owned(),
         head: head(advice).into_iter().map(|name| name.to_lowercase()).collect(),
         rows: advice.points.iter().map(|point| row(advice, point)).collect(),
     };
-    Sheet {
+    ReportSheet {
         title: format!("How little fast memory does {} need?", advice.scenario),
         lines: vec![advice.sentence.clone(), limits(advice), considered(advice), knee(advice)],
         plot,

@@ -7,10 +7,12 @@ use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::{Prepared, RunOptions, enough_slow, run};
 
-use super::limits::{Limit, meets_limits};
-use super::point::{Alone, Answer, Knee, Point, PolicyPoint, TenantPoint};
+use super::limits::{TenantLimit, meets_limits};
+use super::point::{
+    FastMemoryKnee, PolicyAlone, PolicyPoint, SizePoint, SufficientSize, TenantSizePoint,
+};
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 
 /// The search ends when the smallest size that suffices is known to this share of the resident
 /// memory.
@@ -21,14 +23,14 @@ pub struct Search<'a> {
     pub prepared: &'a Prepared,
     /// The policies considered; of equals the first is preferred.
     pub recipes: &'a [Recipe],
-    pub limits: &'a [Limit],
+    pub limits: &'a [TenantLimit],
     pub seed: u64,
     pub pool: ThreadPool,
 }
 
 impl Search<'_> {
     /// A sweep of so many sizes, and a bisection where the limits start to be met; ascending.
-    pub fn points(&self, sweep: u32) -> Result<Vec<Point>, Failure> {
+    pub fn points(&self, sweep: u32) -> Result<Vec<SizePoint>, Failure> {
         let page = self.prepared.machine().page_size;
         let resident = self.prepared.resident_pages();
         // A tenth more than is resident: the kernel keeps a part of each tier free.
@@ -38,9 +40,9 @@ impl Search<'_> {
         sizes.dedup();
         let precision = ((resident as f64 * PRECISION) as u64).max(1);
         let bisections = (most / steps).div_ceil(precision).next_power_of_two().ilog2();
-        let progress = Progress::new(sizes.len() + bisections as usize);
+        let progress = RunProgress::new(sizes.len() + bisections as usize);
         let at = |&pages: &u64| self.at(Pages(pages).in_bytes(page), &progress);
-        let mut points: Vec<Point> =
+        let mut points: Vec<SizePoint> =
             self.pool.install(|| sizes.par_iter().map(at).collect::<Result<_, _>>())?;
         let Some(mut broken) = points.iter().rposition(|point| !point.meets) else {
             return Ok(points);
@@ -58,7 +60,7 @@ impl Search<'_> {
         Ok(points)
     }
 
-    fn at(&self, fast: Bytes, progress: &Progress) -> Result<Point, Failure> {
+    fn at(&self, fast: Bytes, progress: &RunProgress) -> Result<SizePoint, Failure> {
         let mut job = progress.job(&self.prepared.scenario().name, &fast.to_string());
         // Without fast memory there is nothing to decide.
         if fast == Bytes(0) {
@@ -74,7 +76,7 @@ impl Search<'_> {
         let each = self.recipes.iter().enumerate().map(|(i, recipe)| {
             self.under(recipe, &sized, fast, |share| job.reached((i as f64 + share) / all))
         });
-        let each: Vec<Point> = each.collect::<Result<_, _>>()?;
+        let each: Vec<SizePoint> = each.collect::<Result<_, _>>()?;
         job.done();
         best(each).ok_or_else(|| Failure::Internal("no policy was considered".to_owned()))
     }
@@ -90,12 +92,13 @@ impl Search<'_> {
         sized: &Prepared,
         fast: Bytes,
         mut progress: impl FnMut(f64),
-    ) -> Result<Point, Failure> {
+    ) -> Result<SizePoint, Failure> {
         let options = RunOptions { seed: self.seed, ..RunOptions::default() };
         let result = run(sized, recipe, &options, &mut progress)?.result;
         let tenants = result.tenants.iter().zip(self.limits);
-        let tenants: Vec<TenantPoint> = tenants.map(|(t, limit)| tenant_point(t, limit)).collect();
-        Ok(Point {
+        let tenants: Vec<TenantSizePoint> =
+            tenants.map(|(t, limit)| tenant_point(t, limit)).collect();
+        Ok(SizePoint {
             fast_bytes: fast.0,
             policy: recipe.name().to_owned(),
             slowdown: result.slowdown,
@@ -108,22 +111,23 @@ impl Search<'_> {
 
 /// The point of the policy that served a size best: within the limits if any is, and then the
 /// quickest. Of equals the first, which is the one that moves nothing.
-fn best(points: Vec<Point>) -> Option<Point> {
+fn best(points: Vec<SizePoint>) -> Option<SizePoint> {
     let considered = points.iter().map(|point| PolicyPoint {
         policy: point.policy.clone(),
         slowdown: point.slowdown,
         meets: point.meets,
     });
     let considered: Vec<PolicyPoint> = considered.collect();
-    let better =
-        |a: &Point, b: &Point| b.meets.cmp(&a.meets).then(a.slowdown.total_cmp(&b.slowdown));
+    let better = |a: &SizePoint, b: &SizePoint| {
+        b.meets.cmp(&a.meets).then(a.slowdown.total_cmp(&b.slowdown))
+    };
     let best = points.into_iter().min_by(better)?;
-    Some(Point { considered, ..best })
+    Some(SizePoint { considered, ..best })
 }
 
 /// Returns the answer of each policy considered by itself, in their order.
-pub fn alone(points: &[Point], policies: &[Recipe]) -> Vec<Alone> {
-    let under = |point: &Point, policy: &str| {
+pub fn alone(points: &[SizePoint], policies: &[Recipe]) -> Vec<PolicyAlone> {
+    let under = |point: &SizePoint, policy: &str| {
         point
             .considered
             .iter()
@@ -133,13 +137,13 @@ pub fn alone(points: &[Point], policies: &[Recipe]) -> Vec<Alone> {
     let of = |policy: &str| {
         let broken = points.iter().rposition(|point| !under(point, policy));
         let enough = points.get(broken.map_or(0, |broken| broken + 1));
-        Alone { policy: policy.to_owned(), fast_bytes: enough.map(|point| point.fast_bytes) }
+        PolicyAlone { policy: policy.to_owned(), fast_bytes: enough.map(|point| point.fast_bytes) }
     };
     policies.iter().map(|recipe| of(recipe.name())).collect()
 }
 
-fn tenant_point(result: &TenantResult, limit: &Limit) -> TenantPoint {
-    TenantPoint {
+fn tenant_point(result: &TenantResult, limit: &TenantLimit) -> TenantSizePoint {
+    TenantSizePoint {
         tenant: result.name.clone(),
         slowdown: result.slowdown,
         p99_ms: result.latency.as_ref().map(|latency| latency.p99_ms),
@@ -149,10 +153,10 @@ fn tenant_point(result: &TenantResult, limit: &Limit) -> TenantPoint {
 }
 
 /// The smallest size from which on the limits were met at every size that was tried.
-pub fn answer(points: &[Point], resident: u64) -> Option<Answer> {
+pub fn answer(points: &[SizePoint], resident: u64) -> Option<SufficientSize> {
     let broken = points.iter().rposition(|point| !point.meets);
     let enough = points.get(broken.map_or(0, |broken| broken + 1))?;
-    Some(Answer {
+    Some(SufficientSize {
         fast_bytes: enough.fast_bytes,
         policy: enough.policy.clone(),
         share_of_resident: enough.fast_bytes as f64 / resident.max(1) as f64,
@@ -162,29 +166,29 @@ pub fn answer(points: &[Point], resident: u64) -> Option<Answer> {
 
 /// The point farthest below the chord from the first to the last, both axes taken from 0 to 1
 /// (Kneedle, for a curve that falls). None if no point lies below it.
-pub fn knee(points: &[Point]) -> Option<Knee> {
+pub fn knee(points: &[SizePoint]) -> Option<FastMemoryKnee> {
     let (first, last) = (points.first()?, points.last()?);
     let width = (last.fast_bytes - first.fast_bytes) as f64;
     let height = first.slowdown - last.slowdown;
     if width <= 0.0 || height <= 0.0 {
         return None;
     }
-    let below = |point: &Point| {
+    let below = |point: &SizePoint| {
         let across = (point.fast_bytes - first.fast_bytes) as f64 / width;
         let up = (point.slowdown - last.slowdown) / height;
         1.0 - across - up
     };
     let farthest = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
     (below(farthest) > 0.0)
-        .then_some(Knee { fast_bytes: farthest.fast_bytes, slowdown: farthest.slowdown })
+        .then_some(FastMemoryKnee { fast_bytes: farthest.fast_bytes, slowdown: farthest.slowdown })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn points(slowdowns: &[f64], limit: f64) -> Vec<Point> {
-        let point = |(i, &slowdown): (usize, &f64)| Point {
+    fn points(slowdowns: &[f64], limit: f64) -> Vec<SizePoint> {
+        let point = |(i, &slowdown): (usize, &f64)| SizePoint {
             fast_bytes: 10 * i as u64,
             policy: "p".to_owned(),
             slowdown,
@@ -210,9 +214,9 @@ mod tests {
         assert_eq!((answer.fast_bytes, answer.too_small_bytes), (0, None));
     }
 
-    fn under(policy: &str, slowdown: f64, meets: bool) -> Point {
+    fn under(policy: &str, slowdown: f64, meets: bool) -> SizePoint {
         let point = points(&[slowdown], 0.0).remove(0);
-        Point { policy: policy.to_owned(), meets, ..point }
+        SizePoint { policy: policy.to_owned(), meets, ..point }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use clap::Args;
 use tierwise_sim::scenario::Scenario;
 
 use crate::bare_trace::{self, TraceMachine};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::input;
 
 /// The machine that a bare trace runs on. Its fast memory is what the search varies.
@@ -24,7 +24,7 @@ pub struct SearchedMachine {
 }
 
 impl SearchedMachine {
-    fn refuse_sizes(&self) -> Outcome {
+    fn refuse_sizes(&self) -> CommandResult {
         let sized = [("--fast-share", &self.fast_share), ("--fast", &self.fast)];
         match sized.into_iter().find(|(_, value)| value.is_some()) {
             None => Ok(()),

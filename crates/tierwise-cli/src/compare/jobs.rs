@@ -10,7 +10,7 @@ use tierwise_sim::scenario::Scenario;
 
 use crate::comparison::Compared;
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 
 /// Results in the order of the scenarios, and within one in the order of the recipes.
 pub fn run_all(
@@ -19,7 +19,7 @@ pub fn run_all(
     options: &RunOptions,
     pool: &ThreadPool,
 ) -> Result<Vec<Compared>, Failure> {
-    let progress = Progress::new(scenarios.len() * recipes.len());
+    let progress = RunProgress::new(scenarios.len() * recipes.len());
     pool.install(|| {
         scenarios
             .par_iter()
@@ -35,7 +35,7 @@ fn run_scenario(
     scenario: &Scenario,
     recipes: &[Recipe],
     options: &RunOptions,
-    progress: &Progress,
+    progress: &RunProgress,
 ) -> Result<Compared, Failure> {
     let prepared = Prepared::load(scenario.clone())?;
     let one = |recipe: &Recipe| {

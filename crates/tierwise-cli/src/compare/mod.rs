@@ -14,7 +14,7 @@ use tierwise_sim::scenario::Scenario;
 
 use crate::bare_trace::TraceMachine;
 use crate::comparison::Compared;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
 use crate::{input, output, report};
@@ -60,7 +60,7 @@ pub struct Compare {
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Compare {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let scenarios = self.scenarios()?;
         let recipes = self.recipes(&scenarios[0].1)?;
         let html = self.run.html.as_deref().map(NewFile::create).transpose()?;
@@ -120,7 +120,7 @@ impl Compare {
         Ok(recipes)
     }
 
-    fn print_tables(&self, compared: &[Compared]) -> Outcome {
+    fn print_tables(&self, compared: &[Compared]) -> CommandResult {
         for one in compared {
             table::print(one)?;
         }
@@ -128,13 +128,13 @@ impl Compare {
             summary::print(compared)?;
         }
         if let Some(path) = &self.run.html {
-            crate::output::tell(format_args!("report written to {}", path.display()));
+            crate::output::print_error_line(format_args!("report written to {}", path.display()));
         }
         Ok(())
     }
 }
 
-fn print_json(compared: &[Compared]) -> Outcome {
+fn print_json(compared: &[Compared]) -> CommandResult {
     match compared {
         [one] => output::json(&one.comparison()),
         several => output::json(&several.iter().map(Compared::comparison).collect::<Vec<_>>()),

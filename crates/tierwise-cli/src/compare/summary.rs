@@ -5,12 +5,12 @@ use std::io::Write;
 use tierwise_sim::result::PolicyResult;
 
 use crate::comparison::{Compared, best, is_failed, ranking};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output;
 use crate::table::{new_table, write_table};
 
 /// Prints it, in as many tables beside each other as the terminal needs.
-pub fn print(compared: &[Compared]) -> Outcome {
+pub fn print(compared: &[Compared]) -> CommandResult {
     let Some(first) = compared.first() else { return Ok(()) };
     let names: Vec<&str> = first.outputs.iter().map(|o| o.result.policy.as_str()).collect();
     let widest = compared.iter().map(|c| c.scenario.name.chars().count()).max().unwrap_or(0);

@@ -7,14 +7,14 @@ use comfy_table::{Cell, Table};
 use tierwise_core::units::Bytes;
 
 use crate::comparison::{Compared, best, failures, is_failed, summary};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::number::{grouped, rate, signed_percent};
 use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
 
 /// Prints the table of one scenario, and its summary below.
-pub fn print(compared: &Compared) -> Outcome {
+pub fn print(compared: &Compared) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let scenario = &compared.scenario;
     writeln!(out, "{HEAD}{}{HEAD:#}: {}", scenario.name, scenario.summary)?;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::{Host, Suitability};
-use tierwised::config::{Config, ConfigError, DEFAULT_FILE, difference};
+use tierwise_linux::topology::{LinuxHost, Suitability};
+use tierwised::config::{Config, DEFAULT_FILE, DaemonConfigError, difference};
 use tierwised::judgement::{self, BLIND};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::output;
 
 /// Check a configuration, and print what in it differs from the defaults.
@@ -22,7 +22,7 @@ use crate::output;
 #[command(after_help = "EXAMPLE\n  \
                   tierwise config check\n  \
                   tierwise config check new.toml && tierwise daemon reload")]
-pub struct Check {
+pub struct CheckCommand {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
@@ -47,10 +47,11 @@ struct Checked {
     unchecked: Option<String>,
 }
 
-impl Check {
-    pub fn execute(&self) -> Outcome {
+impl CheckCommand {
+    pub fn execute(&self) -> CommandResult {
         let config = Config::read(&self.file)?;
-        judgement::policy_runs(&config).map_err(|why| ConfigError::of_policy(&self.file, why))?;
+        judgement::policy_runs(&config)
+            .map_err(|why| DaemonConfigError::of_policy(&self.file, why))?;
         let (machine, unchecked) = self.on_this_machine(&config)?;
         let file = self.file.display().to_string();
         let differs = difference(&Config::default(), &config);
@@ -80,7 +81,7 @@ impl Check {
             return unchecked("--file-only".to_owned());
         }
         let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
-        let host = match Host::discover(&roots, config.tier_override().as_ref()) {
+        let host = match LinuxHost::discover(&roots, config.tier_override().as_ref()) {
             Ok(host) if host.suitability() == Suitability::Tiered => host,
             Ok(host) => return unchecked(format!("on this machine, {}", host.suitability())),
             Err(e) => return unchecked(e.to_string()),
@@ -103,8 +104,8 @@ impl Check {
     }
 }
 
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
+impl From<DaemonConfigError> for Failure {
+    fn from(error: DaemonConfigError) -> Self {
         Self::user(&error)
     }
 }

@@ -1,12 +1,12 @@
 //! A configuration to start from, made of the schema, so that it cannot be stale.
 
-use super::schema::{Key, Table};
+use super::schema::{ConfigTable, Key};
 
 /// Columns of the comments, beside the two of "# ".
 const WIDTH: usize = 96;
 
 /// Every key with what it means. What has a default stands there as a comment: it holds anyway.
-pub fn example(tables: &[Table]) -> String {
+pub fn example(tables: &[ConfigTable]) -> String {
     let mut text = String::from(
         "# The configuration of tierwised. Every key has its default; remove its \"#\" to change \
          it.\n\
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_printed_it_says_the_defaults() {
+    fn as_printed_it_has_the_defaults() {
         let text = example(&tables());
         assert_eq!(Config::parse("example", &text).unwrap(), Config::default());
         assert!(!text.contains("\n\n\n"), "{text}");

@@ -10,21 +10,21 @@ use std::io::Write;
 use clap::{Args, Subcommand};
 use tierwised::config;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output;
 
 /// Check the daemon's configuration, or print its keys.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise config example > tierwised.toml\n  \
                         tierwise config check tierwised.toml")]
-pub struct Config {
+pub struct ConfigCommand {
     #[command(subcommand)]
     command: Shown,
 }
 
 #[derive(Debug, Subcommand)]
 enum Shown {
-    Check(check::Check),
+    Check(check::CheckCommand),
     /// Print the JSON Schema of the file, for editors.
     #[command(after_help = "EXAMPLE\n  tierwise config schema > tierwised.schema.json")]
     Schema,
@@ -38,8 +38,8 @@ enum Shown {
     Reference,
 }
 
-impl Config {
-    pub fn execute(&self) -> Outcome {
+impl ConfigCommand {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
             Shown::Check(check) => check.execute(),
             Shown::Schema => output::json(&config::Config::schema()),
@@ -49,6 +49,6 @@ impl Config {
     }
 }
 
-fn print(text: &str) -> Outcome {
+fn print(text: &str) -> CommandResult {
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

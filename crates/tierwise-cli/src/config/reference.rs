@@ -1,6 +1,6 @@
 //! `docs/config.md`: every table and key of the configuration, generated from the schema.
 
-use super::schema::{Key, Table};
+use super::schema::{ConfigTable, Key};
 
 const HEAD: &str = "\
 # The configuration of `tierwised`
@@ -17,7 +17,7 @@ const COLUMNS: &str = "\
 ";
 
 /// The page.
-pub fn page(tables: &[Table]) -> String {
+pub fn page(tables: &[ConfigTable]) -> String {
     let mut page = HEAD.to_owned();
     for table in tables {
         let head = match (table.name.as_str(), table.many) {

@@ -5,7 +5,7 @@ use tierwised::config::Config;
 
 /// A table of the file.
 #[derive(Debug)]
-pub struct Table {
+pub struct ConfigTable {
     /// Its name; empty for the keys before the first table.
     pub name: String,
     /// True if it may stand several times: `[[name]]`.
@@ -34,12 +34,12 @@ pub struct Key {
 }
 
 /// Every table of the configuration.
-pub fn tables() -> Vec<Table> {
+pub fn tables() -> Vec<ConfigTable> {
     let schema = Config::schema();
     let reader = Reader { schema: &schema };
     let (tables, keys): (Vec<_>, Vec<_>) =
         properties(&schema).partition(|(_, value)| reader.table(value).is_some());
-    let top = Table {
+    let top = ConfigTable {
         name: String::new(),
         many: false,
         about: text(&schema, "description"),
@@ -48,7 +48,7 @@ pub fn tables() -> Vec<Table> {
     let rest = tables.into_iter().filter_map(|(name, value)| {
         let (table, many) = reader.table(value)?;
         let keys = properties(table).map(|(key, value)| reader.key(key, value, table)).collect();
-        Some(Table { name: name.clone(), many, about: text(value, "description"), keys })
+        Some(ConfigTable { name: name.clone(), many, about: text(value, "description"), keys })
     });
     std::iter::once(top).chain(rest).collect()
 }

@@ -9,11 +9,11 @@ use rayon::prelude::*;
 use serde::Serialize;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::conform::{
-    ADVERSARIES, Adversary, Alone, CHECK_INTERVAL, GRACE, Verdict, conform, machine,
+    ADVERSARIES, Adversary, AloneThroughput, CHECK_INTERVAL, GRACE, Verdict, conform, machine,
 };
 
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
+use crate::failure::{CommandResult, Failure};
+use crate::progress::RunProgress;
 use crate::run_args::Jobs;
 use crate::value::whole;
 use crate::{input, output};
@@ -53,7 +53,7 @@ pub struct Conform {
 
 /// All results in the form of `--json`. Keys stay.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct ConformReport {
     pub seed: u64,
     pub grace_seconds: f64,
     pub monitoring_seconds: f64,
@@ -79,7 +79,7 @@ pub struct Conformed {
 }
 
 impl Conform {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let recipes = self.recipes()?;
         let report = self.run(&recipes)?;
         match (self.json, self.markdown) {
@@ -124,10 +124,10 @@ impl Conform {
         Ok(recipes)
     }
 
-    fn run(&self, recipes: &[Recipe]) -> Result<Report, Failure> {
+    fn run(&self, recipes: &[Recipe]) -> Result<ConformReport, Failure> {
         let pool = self.jobs.pool()?;
         // One run for each adversary, and those of the victims alone.
-        let progress = Progress::new(recipes.len() * (ADVERSARIES.len() + 1));
+        let progress = RunProgress::new(recipes.len() * (ADVERSARIES.len() + 1));
         let one = |recipe: &Recipe| {
             let verdicts = self.suite(recipe, &progress);
             verdicts.map_err(|failure| failure.of(recipe.name()))
@@ -145,7 +145,7 @@ impl Conform {
                 Err(failure) => return Err(failure),
             }
         }
-        Ok(Report {
+        Ok(ConformReport {
             seed: self.seed,
             grace_seconds: GRACE.as_secs_f64(),
             monitoring_seconds: CHECK_INTERVAL.as_secs_f64(),
@@ -154,9 +154,9 @@ impl Conform {
         })
     }
 
-    fn suite(&self, recipe: &Recipe, progress: &Progress) -> Result<Conformed, Failure> {
+    fn suite(&self, recipe: &Recipe, progress: &RunProgress) -> Result<Conformed, Failure> {
         let job = progress.job("victims alone", recipe.name());
-        let alone = Alone::measure(recipe, self.seed)?;
+        let alone = AloneThroughput::measure(recipe, self.seed)?;
         job.done();
         let one = |adversary: &Adversary| {
             let mut job = progress.job(adversary.name, recipe.name());

@@ -5,8 +5,8 @@ use std::io::Write;
 use tierwise_core::units::Bytes;
 use tierwise_sim::conform::{ADVERSARIES, Verdict, machine};
 
-use super::{Conformed, Report};
-use crate::failure::Outcome;
+use super::{ConformReport, Conformed};
+use crate::failure::CommandResult;
 use crate::table::{new_table, write_table};
 
 const HEAD: [&str; 7] =
@@ -35,7 +35,7 @@ fn cells(verdict: &Verdict) -> [String; 7] {
 }
 
 /// Prints one table per policy.
-pub fn tables(report: &Report) -> Outcome {
+pub fn tables(report: &ConformReport) -> CommandResult {
     let mut out = anstream::stdout().lock();
     for policy in &report.policies {
         writeln!(out, "{}", summary(policy))?;
@@ -73,7 +73,7 @@ fn summary(policy: &Conformed) -> String {
 }
 
 /// Prints the page `docs/conform.md`.
-pub fn markdown(report: &Report, all: bool) -> Outcome {
+pub fn markdown(report: &ConformReport, all: bool) -> CommandResult {
     let mut out = std::io::stdout().lock();
     let command =
         if all { "`tierwise conform --all --markdown`" } else { "`tierwise conform --markdown`" };

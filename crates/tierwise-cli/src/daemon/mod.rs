@@ -6,9 +6,9 @@ mod tenant;
 use std::io::Write;
 
 use clap::{Args, Subcommand};
-use tierwised::control::Command;
+use tierwised::control::ControlCommand;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::live::Socket;
 use crate::output;
 
@@ -21,13 +21,13 @@ use crate::output;
     after_help = "EXAMPLE\n  tierwise daemon pause\n  tierwise daemon policy multi-clock\n  \
                         tierwise daemon tenant add shop --cgroup shop.slice --floor 80GB"
 )]
-pub struct Daemon {
+pub struct DaemonCommand {
     #[command(subcommand)]
-    command: Told,
+    command: DaemonSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Told {
+enum DaemonSubcommand {
     /// Stop deciding and moving; monitoring continues.
     #[command(after_help = "EXAMPLE\n  tierwise daemon pause")]
     Pause(Plain),
@@ -39,7 +39,7 @@ enum Told {
     Reload(Plain),
     Policy(Policy),
     Tenant(tenant::Tenant),
-    Report(report::Report),
+    Report(report::ReportCommand),
     /// Print the whole state of the daemon as JSON.
     #[command(after_help = "EXAMPLE\n  tierwise daemon snapshot | jq .counters")]
     Snapshot {
@@ -70,23 +70,23 @@ struct Policy {
     plain: Plain,
 }
 
-impl Daemon {
-    pub fn execute(&self) -> Outcome {
+impl DaemonCommand {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
-            Told::Pause(plain) => plain.tell(&Command::Pause),
-            Told::Resume(plain) => plain.tell(&Command::Resume),
-            Told::Reload(plain) => plain.tell(&Command::Reload),
-            Told::Policy(policy) => policy.execute(),
-            Told::Tenant(tenant) => tenant.execute(),
-            Told::Report(report) => report.execute(),
-            Told::Snapshot { socket } => output::json(&socket.snapshot()?),
+            DaemonSubcommand::Pause(plain) => plain.send(&ControlCommand::Pause),
+            DaemonSubcommand::Resume(plain) => plain.send(&ControlCommand::Resume),
+            DaemonSubcommand::Reload(plain) => plain.send(&ControlCommand::Reload),
+            DaemonSubcommand::Policy(policy) => policy.execute(),
+            DaemonSubcommand::Tenant(tenant) => tenant.execute(),
+            DaemonSubcommand::Report(report) => report.execute(),
+            DaemonSubcommand::Snapshot { socket } => output::json(&socket.snapshot()?),
         }
     }
 }
 
 impl Plain {
     /// Sends a command and prints what changed.
-    fn tell(&self, command: &Command) -> Outcome {
+    fn send(&self, command: &ControlCommand) -> CommandResult {
         let reply = self.socket.call(command)?;
         if self.json {
             return output::json(&reply);
@@ -103,13 +103,13 @@ impl Plain {
 }
 
 impl Policy {
-    fn execute(&self) -> Outcome {
+    fn execute(&self) -> CommandResult {
         // The daemon opens the file, from another directory than this one.
         let recipe = match std::path::absolute(&self.recipe) {
             Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
             _ => self.recipe.clone(),
         };
-        self.plain.tell(&Command::Policy { recipe })
+        self.plain.send(&ControlCommand::Policy { recipe })
     }
 }
 

@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::Args;
-use tierwised::control::Command;
+use tierwised::control::ControlCommand;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::live::Socket;
 use crate::value::{time, whole};
 
@@ -18,7 +18,7 @@ use crate::value::{time, whole};
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon report --tenant shop --p99 12ms --operations 48000"
 )]
-pub struct Report {
+pub struct ReportCommand {
     /// The tenant.
     #[arg(long, value_name = "NAME")]
     tenant: String,
@@ -32,9 +32,9 @@ pub struct Report {
     socket: Socket,
 }
 
-impl Report {
-    pub fn execute(&self) -> Outcome {
-        self.socket.call(&Command::Latency {
+impl ReportCommand {
+    pub fn execute(&self) -> CommandResult {
+        self.socket.call(&ControlCommand::Latency {
             tenant: self.tenant.clone(),
             p99_ms: milliseconds(self.p99),
             operations: self.operations,

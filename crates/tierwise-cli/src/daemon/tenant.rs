@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 use tierwised::config::{ClassName, LimitText, TenantConfig};
-use tierwised::control::{Command, TenantChange};
+use tierwised::control::{ControlCommand, TenantChange};
 
 use super::Plain;
 use super::report::milliseconds;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::value::{PIDS, time, whole};
 
 /// Add a tenant, change what one is entitled to, or let one go.
@@ -123,15 +123,15 @@ fn limit(text: &str) -> Result<LimitText, String> {
 }
 
 impl Tenant {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
-            Change::Add(add) => add.plain.tell(&Command::TenantAdd { tenant: add.tenant() }),
+            Change::Add(add) => add.plain.send(&ControlCommand::TenantAdd { tenant: add.tenant() }),
             Change::Set(set) => {
                 let (name, change) = (set.name.clone(), set.entitled.change());
-                set.plain.tell(&Command::TenantSet { name, change })
+                set.plain.send(&ControlCommand::TenantSet { name, change })
             }
             Change::Remove { name, plain } => {
-                plain.tell(&Command::TenantRemove { name: name.clone() })
+                plain.send(&ControlCommand::TenantRemove { name: name.clone() })
             }
         }
     }

@@ -6,7 +6,7 @@ use tierwise_linux::error::LinuxError;
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum CheckResult {
     /// As it should be.
     Ok,
     /// Good to know, and nothing that stops anything.
@@ -29,9 +29,9 @@ pub enum Stops {
 
 /// One line. Keys of `--json` stay.
 #[derive(Debug, Clone, Serialize)]
-pub struct Check {
+pub struct HostCheck {
     pub name: &'static str,
-    pub status: Status,
+    pub status: CheckResult,
     pub found: String,
     /// The remedy for a missing part or a note.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,14 +39,14 @@ pub struct Check {
     pub stops: Stops,
 }
 
-impl Check {
+impl HostCheck {
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
-        let (status, stops) = (Status::Ok, Stops::Nothing);
+        let (status, stops) = (CheckResult::Ok, Stops::Nothing);
         Self { name, status, found: found.into(), remedy: None, stops }
     }
 
     pub fn note(name: &'static str, found: impl Into<String>, remedy: Option<String>) -> Self {
-        Self { status: Status::Note, remedy, ..Self::ok(name, found) }
+        Self { status: CheckResult::Note, remedy, ..Self::ok(name, found) }
     }
 
     pub fn missing(
@@ -54,7 +54,7 @@ impl Check {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Self { status: Status::Missing, remedy: Some(remedy.into()), ..Self::ok(name, found) }
+        Self { status: CheckResult::Missing, remedy: Some(remedy.into()), ..Self::ok(name, found) }
     }
 
     /// The kernel's refusal.
@@ -86,6 +86,6 @@ impl Check {
 
     /// While it is missing, this cannot be done.
     pub fn stopping(self, stops: Stops) -> Self {
-        if self.status == Status::Missing { Self { stops, ..self } } else { self }
+        if self.status == CheckResult::Missing { Self { stops, ..self } } else { self }
     }
 }

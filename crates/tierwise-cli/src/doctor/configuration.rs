@@ -3,23 +3,23 @@
 
 use std::path::Path;
 
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 use tierwised::config::{Config, DEFAULT_FILE};
-use tierwised::control::{ClientError, Command, call};
+use tierwised::control::{ClientError, ControlCommand, call};
 use tierwised::judgement;
 
-use super::check::{Check, Stops};
+use super::check::{HostCheck, Stops};
 use crate::live::words;
 use crate::number::counted;
 
 const NAME: &str = "configuration";
 
 /// The configuration, if it can be read.
-pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
+pub fn read(file: Option<&Path>) -> (Vec<HostCheck>, Option<Config>) {
     let standard = Path::new(DEFAULT_FILE);
     let Some(file) = file.or_else(|| standard.exists().then_some(standard)) else {
         let remedy = "`tierwise config example` prints one to start from".to_owned();
-        let check = Check::note(
+        let check = HostCheck::note(
             NAME,
             format!("{DEFAULT_FILE} is not there: the defaults hold, without tenants"),
             Some(remedy),
@@ -30,11 +30,11 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
         Ok(config) => {
             let tenants = counted(config.tenants.len() as u64, "tenant");
             let found = format!("{}: policy {}, {tenants}", file.display(), config.policy);
-            (vec![Check::ok(NAME, found)], Some(config))
+            (vec![HostCheck::ok(NAME, found)], Some(config))
         }
         Err(error) => {
             let remedy = "mend it; `tierwise config example` has every key";
-            let check = Check::missing(NAME, error.to_string(), remedy);
+            let check = HostCheck::missing(NAME, error.to_string(), remedy);
             (vec![check.stopping(Stops::Everything)], None)
         }
     }
@@ -42,30 +42,32 @@ pub fn read(file: Option<&Path>) -> (Vec<Check>, Option<Config>) {
 
 /// Checks that an engine can be made of it for this machine: floors against capacity, and what the
 /// policy needs to see. That nothing is seen here is another check's.
-pub fn fits(config: &Config, host: Option<&Host>) -> Option<Check> {
+pub fn fits(config: &Config, host: Option<&LinuxHost>) -> Option<HostCheck> {
     const NAME: &str = "policy and floors";
     Some(match judgement::fits(config, host?) {
-        Ok(found) => Check::ok(NAME, found),
+        Ok(found) => HostCheck::ok(NAME, found),
         Err(problem) => {
-            Check::missing(NAME, problem, "change policy or tenants in the configuration")
+            HostCheck::missing(NAME, problem, "change policy or tenants in the configuration")
                 .stopping(Stops::Everything)
         }
     })
 }
 
 /// Checks that tierwised runs.
-pub fn daemon(config: &Config) -> Check {
+pub fn daemon(config: &Config) -> HostCheck {
     const NAME: &str = "tierwised";
-    match call(&config.control.socket, &Command::Snapshot) {
+    match call(&config.control.socket, &ControlCommand::Snapshot) {
         Ok(reply) => match reply.snapshot {
-            Some(snapshot) => Check::ok(NAME, words::title(&snapshot)),
-            None => Check::note(NAME, "runs, and is of another version than this command", None),
+            Some(snapshot) => HostCheck::ok(NAME, words::title(&snapshot)),
+            None => {
+                HostCheck::note(NAME, "runs, and is of another version than this command", None)
+            }
         },
-        Err(ClientError::NotListening { path, source }) => Check::note(
+        Err(ClientError::NotListening { path, source }) => HostCheck::note(
             NAME,
             format!("does not run ({}: {source})", path.display()),
             Some("systemctl start tierwised".into()),
         ),
-        Err(error) => Check::note(NAME, error.to_string(), None),
+        Err(error) => HostCheck::note(NAME, error.to_string(), None),
     }
 }

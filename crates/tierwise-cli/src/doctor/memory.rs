@@ -3,24 +3,24 @@
 use tierwise_core::units::Bytes;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Knob;
-use tierwise_linux::topology::{Host, HostTier, Suitability};
+use tierwise_linux::topology::{HostTier, LinuxHost, Suitability};
 use tierwised::config::Config;
 use tierwised::judgement;
 
 use super::Ground;
-use super::check::{Check, Stops};
+use super::check::{HostCheck, Stops};
 
 /// The checks, and the host if it can be understood.
-pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, Option<Host>) {
+pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<LinuxHost>) {
     let roots = &ground.roots;
     let mut checks = Vec::new();
-    let host = match Host::discover(roots, config.tier_override().as_ref()) {
+    let host = match LinuxHost::discover(roots, config.tier_override().as_ref()) {
         Ok(host) => {
             checks.extend(tiers(&host));
             Some(host)
         }
         Err(error) => {
-            checks.push(Check::failed("memory tiers", &error).stopping(Stops::Managing));
+            checks.push(HostCheck::failed("memory tiers", &error).stopping(Stops::Managing));
             None
         }
     };
@@ -29,27 +29,27 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<Check>, Option<Host>) {
     (checks, host)
 }
 
-fn tiers(host: &Host) -> Vec<Check> {
+fn tiers(host: &LinuxHost) -> Vec<HostCheck> {
     const NAME: &str = "memory tiers";
     let mut checks = match host.suitability() {
         Suitability::Tiered => {
             let tiers: Vec<String> = host.tiers.iter().map(|t| tier(t, host.page_size)).collect();
-            vec![Check::ok(NAME, format!("fastest first: {}", tiers.join("; ")))]
+            vec![HostCheck::ok(NAME, format!("fastest first: {}", tiers.join("; ")))]
         }
         Suitability::OneNode { node } => {
             let remedy = "Tierwise only observes here; slower memory (CXL, a second socket) shows \
                           as a node of its own";
-            vec![Check::missing(NAME, format!("all memory is on node {node}"), remedy)]
+            vec![HostCheck::missing(NAME, format!("all memory is on node {node}"), remedy)]
         }
         Suitability::OneTier { found, lines } => {
             let remedy = format!(
                 "if one of them is slower, write into the configuration, with your nodes:\n{}",
                 lines.trim_end()
             );
-            vec![Check::missing(NAME, found, remedy)]
+            vec![HostCheck::missing(NAME, found, remedy)]
         }
     };
-    checks.extend(host.doubts().into_iter().map(|doubt| Check::note(NAME, doubt, None)));
+    checks.extend(host.doubts().into_iter().map(|doubt| HostCheck::note(NAME, doubt, None)));
     checks.into_iter().map(|check| check.stopping(Stops::Managing)).collect()
 }
 
@@ -66,33 +66,33 @@ fn tier(tier: &HostTier, page_size: Bytes) -> String {
     )
 }
 
-fn demotion(roots: &Roots, config: &Config) -> Check {
+fn demotion(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "demotion_enabled";
-    let told = config.kernel.demotion.map(|on| {
+    let reported = config.kernel.demotion.map(|on| {
         if on { "; the configuration sets it to 1" } else { "; the configuration sets it to 0" }
     });
-    let told = told.unwrap_or_default();
+    let reported = reported.unwrap_or_default();
     match Knob::DemotionEnabled.read(roots) {
         Ok(value) if value == "1" => {
-            let found = format!("on: under pressure the kernel demotes beside Tierwise{told}");
-            Check::ok(NAME, found)
+            let found = format!("on: under pressure the kernel demotes beside Tierwise{reported}");
+            HostCheck::ok(NAME, found)
         }
-        Ok(_) => Check::note(
+        Ok(_) => HostCheck::note(
             NAME,
-            format!("off: under pressure the kernel swaps or drops instead of demoting{told}"),
+            format!("off: under pressure the kernel swaps or drops instead of demoting{reported}"),
             Some(
                 "write demotion = true under [kernel] to have tierwised switch it on, and off \
                  again at its end"
                     .into(),
             ),
         ),
-        Err(error) => Check::failed(NAME, &error),
+        Err(error) => HostCheck::failed(NAME, &error),
     }
 }
 
-fn balancing(roots: &Roots, config: &Config) -> Check {
+fn balancing(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "numa_balancing";
-    let told = config
+    let reported = config
         .kernel
         .numa_balancing
         .map_or_else(String::new, |mode| format!("; the configuration sets it to {mode}"));
@@ -100,7 +100,7 @@ fn balancing(roots: &Roots, config: &Config) -> Check {
         let found = "the daemon sets 2 while no tenant has a floor, a cap or an SLO: the kernel \
                      then scans and promotes pages of all processes";
         let remedy = "write steer = false under [kernel] to have only tenants' pages moved";
-        return Check::note(NAME, found, Some(remedy.into()));
+        return HostCheck::note(NAME, found, Some(remedy.into()));
     }
     let remedy = |what: &str| {
         (config.kernel.numa_balancing.is_none()).then(|| {
@@ -111,19 +111,21 @@ fn balancing(roots: &Roots, config: &Config) -> Check {
         })
     };
     match Knob::NumaBalancing.read(roots).as_deref() {
-        Ok("0") => Check::ok(NAME, format!("0: the kernel promotes nothing by itself{told}")),
-        Ok("1") => Check::note(
+        Ok("0") => {
+            HostCheck::ok(NAME, format!("0: the kernel promotes nothing by itself{reported}"))
+        }
+        Ok("1") => HostCheck::note(
             NAME,
-            format!("1: the kernel moves pages towards the CPUs that use them{told}"),
+            format!("1: the kernel moves pages towards the CPUs that use them{reported}"),
             remedy(
                 "between nodes of one tier that is good, and across tiers it works against floors",
             ),
         ),
-        Ok(mode) => Check::note(
+        Ok(mode) => HostCheck::note(
             NAME,
-            format!("{mode}: the kernel promotes by itself{told}"),
+            format!("{mode}: the kernel promotes by itself{reported}"),
             remedy("it knows nothing of floors and SLOs"),
         ),
-        Err(error) => Check::failed(NAME, error),
+        Err(error) => HostCheck::failed(NAME, error),
     }
 }

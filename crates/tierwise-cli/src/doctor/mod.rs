@@ -16,9 +16,9 @@ use clap::Args;
 use serde::Serialize;
 use tierwise_linux::roots::Roots;
 
-use check::{Check, Stops};
+use check::{HostCheck, Stops};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::output;
 
 /// Check what this kernel, this CPU and the configuration can do, and how to get what is missing.
@@ -51,10 +51,10 @@ pub struct Ground {
 
 /// All results in the form of `--json`. Keys stay.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// The abilities of tierwised here.
     pub can: Can,
-    pub checks: Vec<Check>,
+    pub checks: Vec<HostCheck>,
 }
 
 /// The abilities of tierwised.
@@ -70,7 +70,7 @@ pub enum Can {
 }
 
 impl Doctor {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let report = self.examine();
         if self.json {
             output::json(&report)?;
@@ -83,7 +83,7 @@ impl Doctor {
         }
     }
 
-    fn examine(&self) -> Report {
+    fn examine(&self) -> DoctorReport {
         let ground = Ground {
             roots: self.root.clone().map_or_else(Roots::default, Roots::under),
             live: self.root.is_none(),
@@ -104,6 +104,6 @@ impl Doctor {
             Stops::Managing => Can::Observe,
             Stops::Everything => Can::Nothing,
         };
-        Report { can, checks }
+        DoctorReport { can, checks }
     }
 }

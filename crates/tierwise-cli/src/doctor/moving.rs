@@ -5,32 +5,36 @@ use tierwised::config::Config;
 use tierwised::judgement;
 
 use super::Ground;
-use super::check::{Check, Stops};
+use super::check::{HostCheck, Stops};
 
-pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
+pub fn checks(ground: &Ground, config: &Config) -> Vec<HostCheck> {
     let roots = &ground.roots;
     let mut checks = vec![
         moving(ground),
-        Check::probed(
+        HostCheck::probed(
             "kernel demotion",
             mglru::probe_demotion(roots),
             "reclaim of a control group demotes",
         ),
-        Check::probed("MGLRU", mglru::probe(roots), "pages can be aged and evicted by generation"),
+        HostCheck::probed(
+            "MGLRU",
+            mglru::probe(roots),
+            "pages can be aged and evicted by generation",
+        ),
     ];
     checks.extend(judgement::page_cache(config, roots).into_iter().map(|(name, answer)| {
-        Check::probed(name, answer, "the kernel does what the configuration asks for")
+        HostCheck::probed(name, answer, "the kernel does what the configuration asks for")
     }));
     checks
 }
 
-fn moving(ground: &Ground) -> Check {
+fn moving(ground: &Ground) -> HostCheck {
     const NAME: &str = "move_pages";
     if !ground.live {
-        return Check::note(NAME, "not asked: the files are another machine's", None);
+        return HostCheck::note(NAME, "not asked: the files are another machine's", None);
     }
     match judgement::moves() {
-        Ok(found) => Check::ok(NAME, found),
-        Err(error) => Check::failed(NAME, &error).stopping(Stops::Managing),
+        Ok(found) => HostCheck::ok(NAME, found),
+        Err(error) => HostCheck::failed(NAME, &error).stopping(Stops::Managing),
     }
 }

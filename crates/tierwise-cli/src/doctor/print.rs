@@ -5,14 +5,14 @@ use std::io::Write;
 use anstyle::{AnsiColor, Color, Style};
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::check::{Check, Status, Stops};
-use super::{Can, Report};
-use crate::failure::Outcome;
+use super::check::{CheckResult, HostCheck, Stops};
+use super::{Can, DoctorReport};
+use crate::failure::CommandResult;
 
 const HEAD: Style = Style::new().bold();
 
 /// Prints it, no wider than so many columns.
-pub fn print(out: &mut impl Write, report: &Report, width: u16) -> Outcome {
+pub fn print(out: &mut impl Write, report: &DoctorReport, width: u16) -> CommandResult {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width);
@@ -44,11 +44,11 @@ pub fn print(out: &mut impl Write, report: &Report, width: u16) -> Outcome {
     Ok(out.flush()?)
 }
 
-const fn word(status: Status) -> &'static str {
+const fn word(status: CheckResult) -> &'static str {
     match status {
-        Status::Ok => "ok",
-        Status::Note => "note",
-        Status::Missing => "missing",
+        CheckResult::Ok => "ok",
+        CheckResult::Note => "note",
+        CheckResult::Missing => "missing",
     }
 }
 
@@ -62,7 +62,7 @@ fn style(word: &str) -> Style {
 }
 
 /// The conclusion, in a sentence.
-pub fn verdict(can: Can, checks: &[Check]) -> String {
+pub fn verdict(can: Can, checks: &[HostCheck]) -> String {
     let why = |stops: Stops| {
         let names = checks.iter().filter(|check| check.stops == stops).map(|check| check.name);
         names.collect::<Vec<_>>().join(", ")
@@ -82,14 +82,14 @@ pub fn verdict(can: Can, checks: &[Check]) -> String {
 mod tests {
     use super::*;
 
-    fn report() -> Report {
+    fn report() -> DoctorReport {
         let checks = vec![
-            Check::ok("kernel", "Linux 6.12"),
-            Check::missing("memory tiers", "all memory is on node 0", "add a node")
+            HostCheck::ok("kernel", "Linux 6.12"),
+            HostCheck::missing("memory tiers", "all memory is on node 0", "add a node")
                 .stopping(Stops::Managing),
-            Check::note("numa_balancing", "1", None),
+            HostCheck::note("numa_balancing", "1", None),
         ];
-        Report { can: Can::Observe, checks }
+        DoctorReport { can: Can::Observe, checks }
     }
 
     fn text(width: u16) -> String {
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_stops() {
-        let said = verdict(Can::Observe, &report().checks);
-        assert!(said.ends_with("only observe here; what is missing: memory tiers"), "{said}");
+        let message = verdict(Can::Observe, &report().checks);
+        assert!(message.ends_with("only observe here; what is missing: memory tiers"), "{message}");
     }
 }

@@ -4,21 +4,21 @@ use tierwise_linux::file;
 use tierwised::system::privilege::KEPT;
 
 use super::Ground;
-use super::check::{Check, Stops};
+use super::check::{HostCheck, Stops};
 
 /// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since
 /// 6.2.
 const TESTED: (u32, u32) = (6, 12);
 
-pub fn checks(ground: &Ground) -> Vec<Check> {
+pub fn checks(ground: &Ground) -> Vec<HostCheck> {
     vec![kernel(ground), privileges(ground)]
 }
 
-fn kernel(ground: &Ground) -> Check {
+fn kernel(ground: &Ground) -> HostCheck {
     const NAME: &str = "kernel";
     let release = match file::text(&ground.roots.proc.join("sys/kernel/osrelease")) {
         Ok(text) => text.trim().to_owned(),
-        Err(error) => return Check::note(NAME, error.to_string(), None),
+        Err(error) => return HostCheck::note(NAME, error.to_string(), None),
     };
     let found = format!("Linux {release}");
     match version(&release) {
@@ -28,9 +28,9 @@ fn kernel(ground: &Ground) -> Check {
                 "Tierwise is tested on {major}.{minor} and later; the checks below show what this \
                  one lacks"
             );
-            Check::note(NAME, found, Some(remedy))
+            HostCheck::note(NAME, found, Some(remedy))
         }
-        _ => Check::ok(NAME, found),
+        _ => HostCheck::ok(NAME, found),
     }
 }
 
@@ -40,7 +40,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn privileges(ground: &Ground) -> Check {
+fn privileges(ground: &Ground) -> HostCheck {
     const NAME: &str = "privileges";
     const REMEDY: &str =
         "start tierwised as root, as its systemd unit does, and ask as root: sudo tierwise doctor";
@@ -48,20 +48,20 @@ fn privileges(ground: &Ground) -> Check {
     let status = match file::text(&path) {
         Ok(text) => text,
         Err(error) => {
-            return Check::missing(NAME, error.to_string(), REMEDY).stopping(Stops::Managing);
+            return HostCheck::missing(NAME, error.to_string(), REMEDY).stopping(Stops::Managing);
         }
     };
     let Some(effective) = effective(&status) else {
         let found = format!("{}: no line CapEff with a hexadecimal number", path.display());
-        return Check::missing(NAME, found, REMEDY).stopping(Stops::Managing);
+        return HostCheck::missing(NAME, found, REMEDY).stopping(Stops::Managing);
     };
-    let lacks = KEPT.iter().filter(|(capability, _)| effective & capability.bitmask() == 0);
-    let lacks: Vec<String> = lacks.map(|(name, what)| format!("{name} (for {what})")).collect();
-    if lacks.is_empty() {
+    let missing = KEPT.iter().filter(|(capability, _)| effective & capability.bitmask() == 0);
+    let missing: Vec<String> = missing.map(|(name, what)| format!("{name} (for {what})")).collect();
+    if missing.is_empty() {
         let has = KEPT.map(|(capability, _)| capability.to_string()).join(", ");
-        return Check::ok(NAME, format!("this process has {has}"));
+        return HostCheck::ok(NAME, format!("this process has {has}"));
     }
-    Check::missing(NAME, format!("this process is without {}", lacks.join(" and ")), REMEDY)
+    HostCheck::missing(NAME, format!("this process is without {}", missing.join(" and ")), REMEDY)
         .stopping(Stops::Managing)
 }
 

@@ -11,7 +11,7 @@ pub struct LiveStory {
     pub tenant: String,
     pub policy: String,
     /// The daemon's mode: `manage`, `steer`, `dry-run`, `observe` or `paused`.
-    pub mode: tierwised::view::Mode,
+    pub mode: tierwised::view::DaemonMode,
     /// The reason for the mode; empty when the daemon manages.
     pub mode_reason: String,
     pub processes: u32,
@@ -67,7 +67,7 @@ impl LiveHolding {
 }
 
 /// Tells it.
-pub fn tell(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
+pub fn collect(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
     let name = |index: usize| {
         snapshot.tiers.get(index).map_or_else(|| format!("tier {index}"), |tier| tier.name.clone())
     };
@@ -122,9 +122,9 @@ mod tests {
     use crate::live::sample;
 
     #[test]
-    fn only_own_decisions_and_moves_are_told() {
+    fn only_own_decisions_and_moves_are_shown() {
         let snapshot = sample::snapshot();
-        let story = tell(&snapshot, &snapshot.tenants[0]);
+        let story = collect(&snapshot, &snapshot.tenants[0]);
         assert_eq!(story.decisions.len(), 1);
         let moves: Vec<_> = story.moves.iter().map(|m| (m.direction, m.outcome, m.moves)).collect();
         assert_eq!(

@@ -14,7 +14,7 @@ use clap::Args;
 use tierwise_core::config::nearest;
 use tierwise_sim::record::RunRecord;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::live::Socket;
 use crate::value::whole;
 use crate::{output, run_file};
@@ -53,27 +53,27 @@ pub struct Explain {
 }
 
 impl Explain {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         match &self.run {
             Some(run) => self.recorded(run),
             None => self.running(),
         }
     }
 
-    fn recorded(&self, run: &Path) -> Outcome {
+    fn recorded(&self, run: &Path) -> CommandResult {
         let record = run_file::read(run)?;
         let names: Vec<&str> = record.tenants.iter().map(|t| t.name.as_str()).collect();
         let tenant = self.tenant(&names, &run.display())?;
         let page = self.page.map(|page| page_of(&record, tenant, page)).transpose()?;
-        let story = story::tell(&record, tenant, page);
+        let story = story::collect(&record, tenant, page);
         if self.json { output::json(&story) } else { print::print(&story) }
     }
 
-    fn running(&self) -> Outcome {
+    fn running(&self) -> CommandResult {
         let snapshot = self.socket.snapshot()?;
         let names: Vec<&str> = snapshot.tenants.iter().map(|t| t.name.as_str()).collect();
         let tenant = self.tenant(&names, &"tierwised")?;
-        let story = live::tell(&snapshot, &snapshot.tenants[tenant]);
+        let story = live::collect(&snapshot, &snapshot.tenants[tenant]);
         if self.json {
             return output::json(&story);
         }

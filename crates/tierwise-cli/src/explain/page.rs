@@ -14,14 +14,14 @@ use crate::number::counted;
 pub struct PageStory {
     pub page: u32,
     /// In the order of time.
-    pub events: Vec<Event>,
+    pub events: Vec<PageEvent>,
     /// The conclusions, in sentences.
     pub verdict: Vec<String>,
 }
 
 /// One thing that happened to it.
 #[derive(Debug, Serialize)]
-pub struct Event {
+pub struct PageEvent {
     pub at_seconds: f64,
     /// "mapped", "unmapped", "promotion", "demotion", or "none" for a move of an unmapped page.
     pub event: &'static str,
@@ -35,11 +35,11 @@ pub struct Event {
 }
 
 /// Tells it.
-pub fn tell(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
+pub fn collect(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     let lives: Vec<&LifeRecord> = record.lives.iter().filter(|l| l.is_of(tenant, page)).collect();
     let is_its = |m: &&MoveRecord| usize::from(m.tenant) == tenant && m.page == page;
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();
-    let mut events: Vec<Event> = lives.iter().map(|life| lived(record, life)).collect();
+    let mut events: Vec<PageEvent> = lives.iter().map(|life| lived(record, life)).collect();
     events.extend(moves.iter().map(|m| moved(record, m)));
     // Allocations are reported before a plan is made, so that a stable sort keeps them first at the
     // same time.
@@ -48,9 +48,9 @@ pub fn tell(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     PageStory { page, events, verdict }
 }
 
-fn lived(record: &RunRecord, life: &LifeRecord) -> Event {
+fn lived(record: &RunRecord, life: &LifeRecord) -> PageEvent {
     let to = life.tier.map(|id| tier(record, id.into()));
-    Event {
+    PageEvent {
         at_seconds: life.at_seconds,
         event: if to.is_some() { "mapped" } else { "unmapped" },
         // A policy learns of allocations and ends with its next observation, and so does the
@@ -67,7 +67,7 @@ fn lived(record: &RunRecord, life: &LifeRecord) -> Event {
     }
 }
 
-fn moved(record: &RunRecord, m: &MoveRecord) -> Event {
+fn moved(record: &RunRecord, m: &MoveRecord) -> PageEvent {
     let event = direction(m.from, m.to);
     let to = tier(record, m.to.into());
     let from = m.from.map(|id| tier(record, id.into()));
@@ -85,7 +85,7 @@ fn moved(record: &RunRecord, m: &MoveRecord) -> Event {
         }
     };
     let faster = m.from.map_or(m.to, |from| from.min(m.to));
-    Event {
+    PageEvent {
         at_seconds: m.at_seconds,
         event,
         from,

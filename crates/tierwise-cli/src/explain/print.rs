@@ -7,7 +7,7 @@ use tierwise_core::units::Bytes;
 use super::page::PageStory;
 use super::record::ShareChange;
 use super::story::{Holding, Story};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::number::{counted, grouped};
 use crate::table::{new_table, write_table};
 
@@ -15,7 +15,7 @@ use crate::table::{new_table, write_table};
 const ROWS: usize = 40;
 
 /// Prints it.
-pub fn print(story: &Story) -> Outcome {
+pub fn print(story: &Story) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let end = story.ended_seconds.map_or_else(String::new, |at| format!(", ended at {at:.1} s"));
     writeln!(
@@ -50,7 +50,7 @@ fn shown(all: usize) -> (Vec<usize>, usize) {
     ((0..ROWS / 2).chain(all - ROWS / 2..all).collect(), all - ROWS)
 }
 
-fn shares(out: &mut impl Write, story: &Story) -> Outcome {
+fn shares(out: &mut impl Write, story: &Story) -> CommandResult {
     if story.shares.is_empty() {
         let policy = &story.policy;
         writeln!(out, "No partitioner runs under {policy}: tenants compete page by page.")?;
@@ -61,11 +61,10 @@ fn shares(out: &mut impl Write, story: &Story) -> Outcome {
     if let Some(column) = table.column_mut(5) {
         column.set_cell_alignment(comfy_table::CellAlignment::Left);
     }
-    let told: Vec<&ShareChange> =
-        story.shares.iter().filter(|s| says_something(story, s)).collect();
-    let (rows, left_out) = shown(told.len());
+    let reported: Vec<&ShareChange> = story.shares.iter().filter(|s| has_news(story, s)).collect();
+    let (rows, left_out) = shown(reported.len());
     for i in rows {
-        let s = told[i];
+        let s = reported[i];
         table.add_row([
             format!("{:.1} s", s.at_seconds),
             s.tier.clone(),
@@ -84,12 +83,12 @@ fn shares(out: &mut impl Write, story: &Story) -> Outcome {
 }
 
 /// Nothing is promoted into the slowest tier, so that a share of it is its floor and cap.
-fn says_something(story: &Story, share: &ShareChange) -> bool {
+fn has_news(story: &Story, share: &ShareChange) -> bool {
     let slowest = story.holdings.last().is_some_and(|held| held.tier == share.tier);
     !slowest || share.floor_bytes > 0 || share.cap_bytes.is_some()
 }
 
-fn holdings(out: &mut impl Write, story: &Story) -> Outcome {
+fn holdings(out: &mut impl Write, story: &Story) -> CommandResult {
     for held in &story.holdings {
         writeln!(
             out,
@@ -124,7 +123,7 @@ pub(super) fn against(held: &Holding) -> String {
     }
 }
 
-fn moves(out: &mut impl Write, story: &Story) -> Outcome {
+fn moves(out: &mut impl Write, story: &Story) -> CommandResult {
     if story.moves.is_empty() {
         return Ok(writeln!(out, "No move of its pages was planned.")?);
     }
@@ -147,15 +146,15 @@ fn moves(out: &mut impl Write, story: &Story) -> Outcome {
     write_table(out, &table, None)
 }
 
-fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
+fn history(out: &mut impl Write, page: &PageStory) -> CommandResult {
     writeln!(out, "Page {}:", page.page)?;
     let (rows, left_out) = shown(page.events.len());
-    let mut told: Option<&ShareChange> = None;
+    let mut reported: Option<&ShareChange> = None;
     for i in rows {
         let event = &page.events[i];
         writeln!(out, "  {:9.3} s  {}", event.at_seconds, event.words)?;
         // A share that has been printed is not printed again.
-        if let Some(share) = event.share.as_ref().filter(|&share| told != Some(share)) {
+        if let Some(share) = event.share.as_ref().filter(|&share| reported != Some(share)) {
             writeln!(
                 out,
                 "               its tenant's share of {} since {:.1} s: floor {}, cap {}, \
@@ -167,7 +166,7 @@ fn history(out: &mut impl Write, page: &PageStory) -> Outcome {
                 share.promotion * 100.0,
                 share.words
             )?;
-            told = Some(share);
+            reported = Some(share);
         }
     }
     if left_out > 0 {

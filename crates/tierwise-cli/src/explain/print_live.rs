@@ -4,13 +4,13 @@ use std::io::Write;
 
 use super::live::LiveStory;
 use super::print::{against, size};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::live::words;
 use crate::number::{counted, grouped};
 use crate::table::{new_table, write_table};
 
 /// Prints it.
-pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {
+pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     writeln!(
         out,
         "{} under {}, {}; tierwised {}{}",
@@ -42,7 +42,7 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> Outcome {
     Ok(out.flush()?)
 }
 
-fn holdings(out: &mut impl Write, story: &LiveStory) -> Outcome {
+fn holdings(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     for held in &story.holdings {
         let share = held
             .share_bytes
@@ -56,7 +56,7 @@ fn holdings(out: &mut impl Write, story: &LiveStory) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-fn decisions(out: &mut impl Write, story: &LiveStory) -> Outcome {
+fn decisions(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     if story.decisions.is_empty() {
         return Ok(writeln!(out, "No change of its share is among the last decisions.\n")?);
     }
@@ -67,7 +67,7 @@ fn decisions(out: &mut impl Write, story: &LiveStory) -> Outcome {
     Ok(writeln!(out)?)
 }
 
-fn moves(out: &mut impl Write, story: &LiveStory) -> Outcome {
+fn moves(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     if story.moves.is_empty() {
         return Ok(writeln!(out, "No block of its memory was moved.")?);
     }
@@ -90,14 +90,14 @@ fn moves(out: &mut impl Write, story: &LiveStory) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::live::tell;
+    use crate::explain::live::collect;
     use crate::live::sample;
 
     #[test]
-    fn share_holdings_reasons_and_moves_are_told() {
+    fn share_holdings_reasons_and_moves_are_printed() {
         let snapshot = sample::snapshot();
         let mut out = Vec::new();
-        print(&mut out, &tell(&snapshot, &snapshot.tenants[0])).unwrap();
+        print(&mut out, &collect(&snapshot, &snapshot.tenants[0])).unwrap();
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         for part in [
             "shop under tierwise, 12 processes; tierwised manages\n\

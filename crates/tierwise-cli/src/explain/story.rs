@@ -55,7 +55,7 @@ pub struct Moves {
 }
 
 /// Tells it.
-pub fn tell(record: &RunRecord, tenant: usize, page: Option<u32>) -> Story {
+pub fn collect(record: &RunRecord, tenant: usize, page: Option<u32>) -> Story {
     let known = &record.tenants[tenant];
     let own = record.decisions.iter().filter(|d| d.tenant == tenant);
     Story {
@@ -69,7 +69,7 @@ pub fn tell(record: &RunRecord, tenant: usize, page: Option<u32>) -> Story {
         holdings: (0..record.tiers.len()).map(|tier| holding(record, tenant, tier)).collect(),
         moves: moves(record, tenant),
         moves_left_out: record.moves_left_out,
-        page: page.map(|page| page::tell(record, tenant, page)),
+        page: page.map(|page| page::collect(record, tenant, page)),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tierwised::config::Control;
-use tierwised::control::{ClientError, Command, Reply, call};
+use tierwised::control::{ClientError, ControlCommand, Reply, call};
 use tierwised::view::Snapshot;
 
 use crate::failure::Failure;
@@ -30,13 +30,13 @@ pub struct Socket {
 
 impl Socket {
     /// Sends a command and waits for the answer.
-    pub fn call(&self, command: &Command) -> Result<Reply, Failure> {
+    pub fn call(&self, command: &ControlCommand) -> Result<Reply, Failure> {
         Ok(call(&self.path, command)?)
     }
 
     /// Returns the daemon's current view.
     pub fn snapshot(&self) -> Result<Snapshot, Failure> {
-        let reply = self.call(&Command::Snapshot)?;
+        let reply = self.call(&ControlCommand::Snapshot)?;
         reply.snapshot.map(|snapshot| *snapshot).ok_or_else(|| {
             let path = self.path.display();
             Failure::Internal(format!(

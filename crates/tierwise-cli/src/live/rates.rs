@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_across_a_restart() {
+    fn no_rate_spans_a_restart() {
         let before = sample::snapshot();
         let mut now = before.clone();
         assert_eq!(of_all(&before, &now), None, "no time passed");

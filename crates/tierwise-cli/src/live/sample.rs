@@ -1,8 +1,8 @@
 //! A view with something of everything, for tests.
 
 use tierwised::view::{
-    Cost, Counters, DecisionView, Failed, Mode, Notice, Snapshot, TenantTierView, TenantView,
-    TierView,
+    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot, TenantTierView,
+    TenantView, TierView,
 };
 
 const GIB: u64 = 1 << 30;
@@ -14,7 +14,7 @@ pub fn snapshot() -> Snapshot {
         version: "0.1.0".into(),
         uptime: 3_725.0,
         policy: "tierwise".into(),
-        mode: Mode::Manage,
+        mode: DaemonMode::Manage,
         mode_reason: String::new(),
         monitoring: "damon-vaddr, because it finds hot regions of each process".into(),
         unavailable: Vec::new(),
@@ -23,7 +23,7 @@ pub fn snapshot() -> Snapshot {
             tier("CXL", 1, 256 * GIB, 200 * GIB, 250.0),
         ],
         tenants: vec![shop(), batch(), late()],
-        counters: Counters {
+        counters: DaemonCounters {
             rounds: 3700,
             plans: 120,
             promote_success: 4000,

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use tierwise_core::units::Bytes;
-use tierwised::view::{Cost, DecisionView, Mode, Snapshot, TenantView, TierView};
+use tierwised::view::{Cost, DaemonMode, DecisionView, Snapshot, TenantView, TierView};
 
 /// The cell of an unknown or unset value.
 pub const NOTHING: &str = "-";
 
 /// The daemon's mode, in words.
-pub fn mode(mode: Mode) -> &'static str {
+pub fn mode(mode: DaemonMode) -> &'static str {
     match mode {
-        Mode::Manage => "manages",
-        Mode::Steer => "steers the kernel's tiering",
-        Mode::DryRun => "dry run",
-        Mode::Observe => "only observes",
-        Mode::Paused => "paused",
+        DaemonMode::Manage => "manages",
+        DaemonMode::Steer => "steers the kernel's tiering",
+        DaemonMode::DryRun => "dry run",
+        DaemonMode::Observe => "only observes",
+        DaemonMode::Paused => "paused",
     }
 }
 

@@ -6,9 +6,9 @@ use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::result::TenantResult;
 use tierwise_sim::run::{Prepared, ProfileFile, ProfilePoint, RunOptions, alone, enough_slow, run};
 
-use super::Profile;
+use super::ProfileCommand;
 use crate::failure::Failure;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 
 /// A workload's profile, with what else was measured at each point.
 #[derive(Debug)]
@@ -26,14 +26,14 @@ impl Profiled {
 
 /// Profiles workloads, in their order.
 pub fn measure(
-    command: &Profile,
+    command: &ProfileCommand,
     prepared: &Prepared,
     chosen: &[usize],
     recipe: &Recipe,
 ) -> Result<Vec<Profiled>, Failure> {
     let sizes = sizes(prepared, command.points);
     let pool = command.run.jobs.pool()?;
-    let progress = Progress::new(chosen.len() * sizes.len());
+    let progress = RunProgress::new(chosen.len() * sizes.len());
     let one = |&workload: &usize| {
         let prepared = Prepared::load(alone(prepared, workload))?;
         let at = |&fast: &Bytes| at(&prepared, fast, recipe, command.run.seed, &progress);
@@ -73,7 +73,7 @@ fn at(
     fast: Bytes,
     recipe: &Recipe,
     seed: u64,
-    progress: &Progress,
+    progress: &RunProgress,
 ) -> Result<TenantResult, Failure> {
     let mut job = progress.job(&prepared.scenario().workloads[0].name, &fast.to_string());
     let options = RunOptions { seed, ..RunOptions::default() };

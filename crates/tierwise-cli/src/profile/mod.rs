@@ -12,7 +12,7 @@ use tierwise_core::tenant::Class;
 use tierwise_core::units::Bytes;
 use tierwise_sim::run::{Prepared, ProfileFile};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::rate;
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
@@ -35,7 +35,7 @@ use measure::{Profiled, measure};
 #[command(after_help = "EXAMPLE\n  tierwise profile scenarios/zipf.toml --points 9\n  \
                         tierwise profile scenarios/two-tenants.toml --workload scan --out profiles \
                         --html scan.html")]
-pub struct Profile {
+pub struct ProfileCommand {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
@@ -55,8 +55,8 @@ pub struct Profile {
     run: RunArgs,
 }
 
-impl Profile {
-    pub fn execute(&self) -> Outcome {
+impl ProfileCommand {
+    pub fn execute(&self) -> CommandResult {
         let recipe = input::policy_that_runs(&self.policy)?;
         let scenario = input::scenario(&self.scenario)?;
         let name = self.scenario.to_string_lossy();
@@ -125,7 +125,7 @@ impl Profile {
         chosen.iter().map(|&i| NewFile::create(&file_name(directory, &workloads[i].name))).collect()
     }
 
-    fn print(&self, profiled: &[Profiled]) -> Outcome {
+    fn print(&self, profiled: &[Profiled]) -> CommandResult {
         let mut out = anstream::stdout().lock();
         for one in profiled {
             writeln!(out, "{}: {}", one.file.name, one.file.source)?;
@@ -144,7 +144,7 @@ impl Profile {
             write_table(&mut out, &table, None)?;
             writeln!(out)?;
             if let Some(directory) = &self.out {
-                crate::output::tell(format_args!(
+                crate::output::print_error_line(format_args!(
                     "written to {}",
                     file_name(directory, &one.file.name).display()
                 ));
@@ -159,7 +159,7 @@ fn file_name(directory: &Path, workload: &str) -> PathBuf {
     directory.join(format!("{}.json", workload.replace('/', "_")))
 }
 
-fn write(profile: &ProfileFile, mut file: NewFile) -> Outcome {
+fn write(profile: &ProfileFile, mut file: NewFile) -> CommandResult {
     serde_json::to_writer_pretty(&mut file, profile)?;
     writeln!(file)?;
     file.finish()

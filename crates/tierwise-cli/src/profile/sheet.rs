@@ -3,16 +3,16 @@
 use tierwise_core::units::Bytes;
 
 use super::measure::Profiled;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::number::rate;
 use crate::output::NewFile;
-use crate::report::{Axis, Curve, Plot, Sheet, Table, colour};
+use crate::report::{Axis, Plot, PlottedCurve, ReportSheet, ReportTable, colour};
 
 /// Writes it.
-pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> Outcome {
+pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> CommandResult {
     let largest = profiled.iter().flat_map(|one| &one.file.points).map(|p| p.fast_bytes).max();
     let axis = Axis::bytes("fast memory", Bytes(largest.unwrap_or(0)));
-    let curve = |(i, one): (usize, &Profiled)| Curve {
+    let curve = |(i, one): (usize, &Profiled)| PlottedCurve {
         name: one.file.name.clone(),
         colour: colour(i),
         points: one
@@ -34,10 +34,11 @@ pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> Outcome {
         "Each program alone, its hottest pages in fast memory by {policy}; the figures are \
          simulated."
     )];
-    Sheet { title: "Throughput against fast memory".to_owned(), lines, plot, tables }.write(file)
+    ReportSheet { title: "Throughput against fast memory".to_owned(), lines, plot, tables }
+        .write(file)
 }
 
-fn table(one: &Profiled) -> Table {
+fn table(one: &Profiled) -> ReportTable {
     let points = one.file.points.iter().zip(&one.measured);
     let rows = points.map(|(point, m)| {
         vec![
@@ -48,7 +49,7 @@ fn table(one: &Profiled) -> Table {
             format!("{:.1} %", m.fast_access_ratio * 100.0),
         ]
     });
-    Table {
+    ReportTable {
         title: one.file.name.clone(),
         head: ["fast memory", "instr/s", "of full", "slowdown", "fast hits"]
             .map(str::to_owned)

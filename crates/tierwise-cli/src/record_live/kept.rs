@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::number::counted;
 
 /// A trace that is being recorded.
-pub struct Recording {
+pub struct LiveRecording {
     new: NewTrace,
     writer: TraceWriter<BufWriter<File>>,
 }
 
-impl Recording {
+impl LiveRecording {
     pub fn create(
         path: &Path,
         header: &Header,
@@ -70,20 +70,21 @@ mod tests {
 
     use tierwise_linux::roots::Roots;
     use tierwise_trace::reader::TraceReader;
-    use tierwise_trace::{Allocation, PageKind, WindowSource};
+    use tierwise_trace::{Allocation, PageBacking, WindowSource};
 
     use super::super::header;
     use super::*;
 
-    fn recording(path: &Path, overwrite: bool) -> Recording {
+    fn recording(path: &Path, overwrite: bool) -> LiveRecording {
         let second = Duration::from_secs(1);
         let header = header::header(&Roots::default(), vec!["live".into()], second, second);
         let options = WriterOptions { overwrite, ..WriterOptions::default() };
-        Recording::create(path, &header, options).unwrap()
+        LiveRecording::create(path, &header, options).unwrap()
     }
 
     fn window() -> Window {
-        let allocation = Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0, thread: 0 };
+        let allocation =
+            Allocation { page: 0, vpn: 7, kind: PageBacking::Anon, order: 0, thread: 0 };
         Window { instructions: 1000, allocations: vec![allocation], ..Window::default() }
     }
 
@@ -98,10 +99,10 @@ mod tests {
         for name in ["t.twt", "t.twt.part"] {
             let mut recording = recording(&path, true);
             recording.push(&window()).unwrap();
-            let Err(Failure::Internal(said)) = recording.conclude(failed()) else {
+            let Err(Failure::Internal(message)) = recording.conclude(failed()) else {
                 panic!("it failed")
             };
-            assert!(said.contains("No space left") && said.contains(name), "{said}");
+            assert!(message.contains("No space left") && message.contains(name), "{message}");
             let mut reader = TraceReader::open(&directory.path().join(name)).unwrap();
             let mut read = Window::default();
             assert!(reader.next_window(&mut read).unwrap() && read == window());

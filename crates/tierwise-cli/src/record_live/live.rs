@@ -23,8 +23,8 @@ use tierwise_trace::Window;
 use tierwise_trace::format::Totals;
 use tierwise_trace::writer::WriterOptions;
 
-use super::kept::Recording;
-use super::project::{Projection, Resident};
+use super::kept::LiveRecording;
+use super::project::{RecordedPages, Resident};
 use super::{RecordLive, header, state_files};
 use crate::failure::Failure;
 
@@ -57,7 +57,7 @@ pub fn record(
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let header = header::header(roots, wish.command(), wish.interval, wish.sampling);
-    let mut recording = Recording::create(&wish.output, &header, options)?;
+    let mut recording = LiveRecording::create(&wish.output, &header, options)?;
     let ended = observe(wish, roots, selector, &stop, &mut recording);
     recording.conclude(ended)
 }
@@ -68,7 +68,7 @@ fn observe(
     roots: &Roots,
     selector: TenantSelector,
     stop: &AtomicBool,
-    recording: &mut Recording,
+    recording: &mut LiveRecording,
 ) -> Result<(), Failure> {
     let mut session = Session::start(wish, roots, selector)?;
     let recorded = session.run(wish, stop, &mut |window| Ok(recording.push(window)?));
@@ -82,7 +82,7 @@ struct Session<'a> {
     tracker: TenantTracker,
     monitor: DamonVaddr,
     settings: Settings,
-    projection: Projection,
+    projection: RecordedPages,
     reader: Reader,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
             ..DamonAttrs::default()
         };
         let monitor = DamonVaddr::new(roots, Some(&damon), attrs, MAX)?;
-        let (projection, reader) = (Projection::default(), Reader::default());
+        let (projection, reader) = (RecordedPages::default(), Reader::default());
         Ok(Self { roots, tracker, monitor, settings, projection, reader })
     }
 

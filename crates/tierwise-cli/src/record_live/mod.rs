@@ -18,7 +18,7 @@ use tierwise_linux::tenant::TenantSelector;
 use tierwise_trace::writer::WriterOptions;
 use tierwised::config::Config;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 use crate::value::{PIDS, time, whole};
 
@@ -93,7 +93,7 @@ pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
 }
 
 impl RecordLive {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         if self.sampling > self.interval {
             return Err(Failure::user(
                 &"--sampling is longer than --interval; allowed: at most as long",
@@ -103,7 +103,7 @@ impl RecordLive {
         let selector = self.selector()?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = live::record(self, &roots, selector, options)?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {} ({})",
             self.output.display(),
             counted(totals.windows, "window"),

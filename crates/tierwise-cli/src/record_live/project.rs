@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use tierwise_linux::monitor::{AccessReport, ProcessRegion};
 use tierwise_linux::process::{AddressRange, Process};
-use tierwise_trace::{Allocation, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{Allocation, PageAccess, PageBacking, ThreadShare, Window};
 
 /// Bytes of a page of the trace: the base page.
 pub const PAGE_SIZE: u64 = 4096;
@@ -30,14 +30,14 @@ pub struct Resident {
 
 /// The pages of a recording so far.
 #[derive(Debug, Default)]
-pub struct Projection {
+pub struct RecordedPages {
     /// The number of each page that is there now.
     pages: BTreeMap<(Process, u64), u32>,
     allocated: u32,
     windows: u64,
 }
 
-impl Projection {
+impl RecordedPages {
     /// Makes the window of a collection: DAMON's `report`, among the pages `resident` now. A new
     /// page is allocated and counts as accessed at least once, because a touch made it resident; a
     /// page that is no longer resident is unmapped.
@@ -81,7 +81,13 @@ impl Projection {
         let page = self.allocated;
         self.allocated += 1;
         let vpn = address / PAGE_SIZE;
-        out.allocations.push(Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
+        out.allocations.push(Allocation {
+            page,
+            vpn,
+            kind: PageBacking::Anon,
+            order: 0,
+            thread: 0,
+        });
         page
     }
 }
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn resident_pages_share_their_regions_accesses() {
-        let mut projection = Projection::default();
+        let mut projection = RecordedPages::default();
         let mut window = Window::default();
         // 0 to 16 KiB is hot, 16 to 40 cold; 8 to 12 and 20 to 32 are not resident.
         let report = report(&[(7, 0, 16, 20), (7, 16, 40, 0)]);
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn pages_go_and_come_back_as_others() {
-        let mut projection = Projection::default();
+        let mut projection = RecordedPages::default();
         let mut window = Window::default();
         projection.window(&report(&[(7, 0, 8, 5)]), &[resident(7, &[(0, 8)])], 1, &mut window);
         projection.window(&report(&[(7, 0, 8, 5)]), &[resident(7, &[(4, 8)])], 1, &mut window);
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn processes_keep_their_pages_apart() {
-        let mut projection = Projection::default();
+        let mut projection = RecordedPages::default();
         let mut window = Window::default();
         let both = [resident(7, &[(0, 4)]), resident(9, &[(0, 4)])];
         projection.window(&report(&[(7, 0, 4, 3), (9, 0, 4, 9)]), &both, 1, &mut window);

@@ -14,7 +14,7 @@ use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{Window, WindowSource};
 
 use super::header::{header, instructions};
-use super::project::{PAGE_SIZE, Projection, Resident};
+use super::project::{PAGE_SIZE, RecordedPages, Resident};
 
 const PAGES: u64 = 400;
 const HOT: u64 = 100;
@@ -45,7 +45,7 @@ fn record(directory: &std::path::Path) {
     let header = header(&roots, vec!["live".into()], SECOND, Duration::from_millis(10));
     let path = directory.join("live.twt");
     let mut writer = TraceWriter::create(&path, &header, WriterOptions::default()).unwrap();
-    let (mut projection, mut window) = (Projection::default(), Window::default());
+    let (mut projection, mut window) = (RecordedPages::default(), Window::default());
     let (report, resident) = report();
     for _ in 0..WINDOWS {
         projection.window(&report, &resident, instructions(SECOND), &mut window);

@@ -6,7 +6,7 @@ use tierwise_sim::result::TimelinePoint;
 use crate::comparison::Compared;
 use crate::failure::Failure;
 
-use super::plot::{self, Axis, Curve, Plot};
+use super::plot::{self, Axis, Plot, PlottedCurve};
 
 /// Points of a curve: one every six pixels of the plot.
 const POINTS: usize = 160;
@@ -68,11 +68,11 @@ fn curves(
     compared: &Compared,
     shown: impl Fn(Option<Bound>) -> bool,
     value: impl Fn(&[TimelinePoint], f64) -> f64,
-) -> Vec<Curve> {
+) -> Vec<PlottedCurve> {
     let policies = compared.outputs.iter().zip(&compared.bounds).enumerate();
     policies
         .filter(|(_, (_, bound))| shown(**bound))
-        .map(|(i, (output, _))| Curve {
+        .map(|(i, (output, _))| PlottedCurve {
             name: output.result.policy.clone(),
             colour: colour(i),
             points: thinned(&output.timeline, &value),

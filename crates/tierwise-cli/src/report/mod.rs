@@ -9,15 +9,15 @@ mod sheet;
 use std::io::Write;
 
 pub use curves::colour;
-pub use plot::{Axis, Curve, Plot};
-pub use sheet::{Sheet, Table};
+pub use plot::{Axis, Plot, PlottedCurve};
+pub use sheet::{ReportSheet, ReportTable};
 
 use crate::comparison::Compared;
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output::NewFile;
 
 /// Writes the report.
-pub fn write(compared: &[Compared], mut file: NewFile) -> Outcome {
+pub fn write(compared: &[Compared], mut file: NewFile) -> CommandResult {
     file.write_all(page::page(compared)?.into_string().as_bytes())?;
     file.finish()
 }

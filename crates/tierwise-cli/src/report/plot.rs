@@ -31,7 +31,7 @@ pub struct Plot {
     /// The horizontal axis.
     pub axis: Axis,
     /// The curves.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<PlottedCurve>,
 }
 
 /// A horizontal axis.
@@ -63,7 +63,7 @@ impl Axis {
 }
 
 /// One curve.
-pub struct Curve {
+pub struct PlottedCurve {
     /// Its label.
     pub name: String,
     /// Red, green, blue.
@@ -125,7 +125,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
 
 fn draw_labels(
     root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    curves: &[Curve],
+    curves: &[PlottedCurve],
     ends: &[i32],
 ) -> DrawResult {
     let x = (SIZE.0 - LABELS) as i32;
@@ -141,7 +141,7 @@ fn draw_labels(
     Ok(())
 }
 
-fn colour(curve: &Curve) -> RGBColor {
+fn colour(curve: &PlottedCurve) -> RGBColor {
     let (red, green, blue) = curve.colour;
     RGBColor(red, green, blue)
 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn plot_names_every_curve_and_unit() {
-        let curve = |name: &str| Curve {
+        let curve = |name: &str| PlottedCurve {
             name: name.into(),
             colour: (1, 2, 3),
             points: vec![(1.0, 10.0), (2.0, 2000.0)],

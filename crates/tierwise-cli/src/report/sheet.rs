@@ -5,11 +5,11 @@ use std::io::Write;
 use maud::{DOCTYPE, PreEscaped, html};
 
 use super::plot::{self, Plot};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::output::NewFile;
 
 /// The content of the page.
-pub struct Sheet {
+pub struct ReportSheet {
     /// Its heading.
     pub title: String,
     /// Said before the plot, a paragraph each.
@@ -17,11 +17,11 @@ pub struct Sheet {
     /// The plot.
     pub plot: Plot,
     /// Below it.
-    pub tables: Vec<Table>,
+    pub tables: Vec<ReportTable>,
 }
 
 /// A table with a heading.
-pub struct Table {
+pub struct ReportTable {
     /// The heading.
     pub title: String,
     /// Names of the columns.
@@ -30,9 +30,9 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Sheet {
+impl ReportSheet {
     /// Writes it as one file that needs nothing else.
-    pub fn write(&self, mut file: NewFile) -> Outcome {
+    pub fn write(&self, mut file: NewFile) -> CommandResult {
         let svg = plot::svg(&self.plot)?;
         let page = html! {
             (DOCTYPE)

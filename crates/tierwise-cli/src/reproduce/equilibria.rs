@@ -8,15 +8,15 @@ use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::RunOutput;
 
 use super::runs::{self, fast_gb};
-use super::sheet::{Sheet, publish};
-use crate::failure::{Failure, Outcome};
+use super::sheet::{FigureSheet, publish};
+use crate::failure::{CommandResult, Failure};
 use crate::run_args::PaperArgs;
 
 /// Equilibria: the five validations (V-B) and the stacked caches, builds, web servers and
 /// benchmarks (V-C, V-D) against Linux, which is TPP.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce equilibria --json")]
-pub struct Equilibria {
+pub struct EquilibriaCommand {
     /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/equilibria", value_name = "DIR")]
     scenarios: PathBuf,
@@ -35,18 +35,18 @@ const VALIDATIONS: [(&str, &str); 5] = [
 
 const STACKED: [&str; 5] = ["cache", "cache-burst", "ci", "web", "tao-spark"];
 
-impl Equilibria {
-    pub fn execute(&self) -> Outcome {
+impl EquilibriaCommand {
+    pub fn execute(&self) -> CommandResult {
         let sheets = [self.validations()?, self.stacked()?];
         publish("equilibria", &self.paper, &sheets)
     }
 
-    fn validations(&self) -> Result<Sheet, Failure> {
+    fn validations(&self) -> Result<FigureSheet, Failure> {
         let names: Vec<&str> = VALIDATIONS.iter().map(|(name, _)| *name).collect();
         let outputs = self.run(&names, &self.variants()?)?;
         let paper = "the last column (GB; the thrashing case is in MiB here)";
         let head = ["case", "policy", "GB fast at the end", "promoted", "demoted", "paper"];
-        let mut sheet = Sheet::new("Section V-B: validations", paper, &head);
+        let mut sheet = FigureSheet::new("Section V-B: validations", paper, &head);
         for ((name, expected), outputs) in VALIDATIONS.iter().zip(&outputs) {
             for output in outputs {
                 sheet.rows.push(vec![
@@ -73,7 +73,7 @@ impl Equilibria {
         Ok(vec![Recipe::named("tpp")?, Recipe::parse("no thrash control", &text)?, shipped])
     }
 
-    fn stacked(&self) -> Result<Sheet, Failure> {
+    fn stacked(&self) -> Result<FigureSheet, Failure> {
         let outputs = self.run(&STACKED, &runs::recipes(&["static", "tpp", "equilibria"])?)?;
         let paper = "cache: shares 72 and 73 % instead of 90 and 70 %, P99 of B 47 % and of A 52 \
                      % lower than Linux; burst: A loses 65 % of its throughput on Linux only; CI: \
@@ -90,7 +90,7 @@ impl Equilibria {
             "P99 ms",
             "operations/s",
         ];
-        let mut sheet = Sheet::new("Sections V-C and V-D: stacked containers", paper, &head);
+        let mut sheet = FigureSheet::new("Sections V-C and V-D: stacked containers", paper, &head);
         for (name, outputs) in STACKED.iter().zip(&outputs) {
             for output in outputs {
                 sheet.rows.extend(tenants(name, output));

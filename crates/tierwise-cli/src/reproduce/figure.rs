@@ -5,7 +5,7 @@ use std::io::Write;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
@@ -75,7 +75,7 @@ impl Figure {
     }
 
     /// Prints it.
-    pub fn print(&self) -> Outcome {
+    pub fn print(&self) -> CommandResult {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{HEAD}{}{HEAD:#}\n{}\n", self.title, self.metric)?;
         let mut head = vec!["PROGRAM".to_owned()];
@@ -106,7 +106,7 @@ fn table(
     out: &mut impl Write,
     head: Vec<String>,
     rows: impl Iterator<Item = Vec<String>>,
-) -> Outcome {
+) -> CommandResult {
     let mut table = new_table(head);
     for row in rows {
         table.add_row(row);

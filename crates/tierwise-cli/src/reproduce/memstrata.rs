@@ -11,10 +11,10 @@ use tierwise_sim::hardware::Colouring;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec, managed};
 
-use super::sheet::{Sheet, publish};
-use crate::failure::{Failure, Outcome};
+use super::sheet::{FigureSheet, publish};
+use crate::failure::{CommandResult, Failure};
 use crate::input;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among
@@ -23,7 +23,7 @@ use crate::run_args::PaperArgs;
 #[command(after_help = "EXAMPLE\n  \
                   tierwise reproduce memstrata\n  \
                   tierwise reproduce memstrata --figures 5,6 --json")]
-pub struct Memstrata {
+pub struct MemstrataCommand {
     /// The figures.
     #[arg(long, value_delimiter = ',', default_values_t = FIGURES, value_name = "NUMBERS",
           value_parser = figure)]
@@ -61,8 +61,8 @@ const LONGER: u32 = 8;
 /// Fast memory's place beyond the programs': TPP's slow tier never is what is short.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
-impl Memstrata {
-    pub fn execute(&self) -> Outcome {
+impl MemstrataCommand {
+    pub fn execute(&self) -> CommandResult {
         let mut figures = Vec::new();
         for number in &self.figures {
             figures.push(match number {
@@ -89,7 +89,7 @@ impl Memstrata {
     /// Slowdowns in percent of each program by each system, which makes a scenario of the
     /// program's.
     fn slowdowns(&self, programs: &[Scenario], systems: &[System]) -> Result<Vec<Row>, Failure> {
-        let progress = Progress::new(programs.len() * systems.len());
+        let progress = RunProgress::new(programs.len() * systems.len());
         let one = |scenario: &Scenario| {
             let base = Prepared::load(managed::flat(scenario, 0.0, Colouring::Isolated))?;
             let of = |system: &System| {
@@ -113,7 +113,7 @@ impl Memstrata {
         Ok(output.result.tenants.iter().map(|t| (t.slowdown - 1.0) * 100.0).collect())
     }
 
-    fn hardware_tiering(&self) -> Result<Sheet, Failure> {
+    fn hardware_tiering(&self) -> Result<FigureSheet, Failure> {
         let systems = [
             System { name: "cxl only", recipe: "smem-all", prepare: |s, _| ordinary(s, HALF) },
             System { name: "hw-tiered", recipe: "flat", prepare: |_, base| managed(base, 0.0) },
@@ -132,7 +132,7 @@ impl Memstrata {
         Ok(sheet)
     }
 
-    fn noisy_neighbour(&self) -> Result<Sheet, Failure> {
+    fn noisy_neighbour(&self) -> Result<FigureSheet, Failure> {
         let systems = [
             System {
                 name: "isolated",
@@ -159,9 +159,9 @@ impl Memstrata {
         Ok(sheet)
     }
 
-    fn mixes(&self) -> Result<Sheet, Failure> {
+    fn mixes(&self) -> Result<FigureSheet, Failure> {
         let mixes = ["web-heavy", "data-heavy", "balanced"];
-        let progress = Progress::new(mixes.len());
+        let progress = RunProgress::new(mixes.len());
         let of = |mix: &&str| {
             let job = progress.job(mix, "figure 10");
             let rows = self.mix(mix)?;
@@ -205,7 +205,7 @@ impl Memstrata {
         mix.workloads.iter().map(alone).collect()
     }
 
-    fn hotness(&self) -> Result<Sheet, Failure> {
+    fn hotness(&self) -> Result<FigureSheet, Failure> {
         let mixed = |_: &Scenario, base: &Prepared| managed(base, THIRD);
         let systems = [
             System { name: "random", recipe: "flat-memstrata", prepare: mixed },
@@ -246,9 +246,9 @@ fn table<'a>(
     what: &'a str,
     systems: impl Iterator<Item = &'a str>,
     rows: &[Row],
-) -> Sheet {
+) -> FigureSheet {
     let head: Vec<&str> = std::iter::once(what).chain(systems).collect();
-    let mut sheet = Sheet::new(title, paper, &head);
+    let mut sheet = FigureSheet::new(title, paper, &head);
     let cells = |row: &Row| {
         let percent = row.percent.iter().map(|percent| format!("{percent:.1}"));
         std::iter::once(row.name.clone()).chain(percent).collect()

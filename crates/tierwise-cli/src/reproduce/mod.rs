@@ -10,7 +10,7 @@ mod sheet;
 
 use clap::{Args, Subcommand};
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// Measure a paper's figures again on the recorded programs, and report where and why they differ.
 #[derive(Debug, Args)]
@@ -25,14 +25,14 @@ pub struct Reproduce {
 
 #[derive(Debug, Subcommand)]
 enum Paper {
-    MultiClock(multi_clock::MultiClock),
-    Equilibria(equilibria::Equilibria),
-    Mtat(mtat::Mtat),
-    Memstrata(memstrata::Memstrata),
+    MultiClock(multi_clock::MultiClockCommand),
+    Equilibria(equilibria::EquilibriaCommand),
+    Mtat(mtat::MtatCommand),
+    Memstrata(memstrata::MemstrataCommand),
 }
 
 impl Reproduce {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         match &self.paper {
             Paper::MultiClock(paper) => paper.execute(),
             Paper::Equilibria(paper) => paper.execute(),

@@ -9,25 +9,25 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bytes;
 use tierwise_sim::requests::arrival::Arrivals;
 use tierwise_sim::requests::knee::Placed;
-use tierwise_sim::requests::presets::{FAST_NS, PRESETS, Preset, SLOW_NS};
+use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tier::TierCosts;
 use tierwise_sim::result::RunOutput;
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source};
-use tierwise_sim::windows::{Loaded, Shape};
+use tierwise_sim::scenario::{Scenario, WorkloadSource};
+use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
 use super::runs::{self, best_effort, fast_gb};
-use super::sheet::{Sheet, publish};
-use crate::failure::{Failure, Outcome};
-use crate::progress::Progress;
+use super::sheet::{FigureSheet, publish};
+use crate::failure::{CommandResult, Failure};
+use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
 /// load of figure 7), 8 (maximum load) and 9 (steady loads).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
-pub struct Mtat {
+pub struct MtatCommand {
     /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/mtat", value_name = "DIR")]
     scenarios: PathBuf,
@@ -64,10 +64,10 @@ const COARSE: f64 = 0.02;
 /// The paper's claim for MTAT: tried first, and all of it.
 const NEAR: [f64; 2] = [1.0, 0.99];
 
-impl Mtat {
-    pub fn execute(&self) -> Outcome {
+impl MtatCommand {
+    pub fn execute(&self) -> CommandResult {
         for name in &self.services {
-            if Preset::named(name).is_none() {
+            if ServicePreset::named(name).is_none() {
                 let known: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
                 let problem = format!("--services: found {name:?}; allowed: {}", known.join(", "));
                 return Err(Failure::User(problem));
@@ -93,24 +93,27 @@ impl Mtat {
         publish("mtat", &self.paper, &sheets)
     }
 
-    fn figure_1(&self) -> Result<Sheet, Failure> {
+    fn figure_1(&self) -> Result<FigureSheet, Failure> {
         let paper = "the knee lies at the maximum load of table 1 with everything fast, and \
                      throughput falls monotonically with less fast memory";
         let head = ["service", "published", "100 % fast", "75 %", "50 %", "25 %", "0 %"];
-        let mut sheet = Sheet::new("Figure 1: maximum load (KRPS) over fast memory", paper, &head);
-        let row = |name: &String| self.knees(Preset::named(name).unwrap_or(&PRESETS[0]));
+        let mut sheet =
+            FigureSheet::new("Figure 1: maximum load (KRPS) over fast memory", paper, &head);
+        let row = |name: &String| self.knees(ServicePreset::named(name).unwrap_or(&PRESETS[0]));
         sheet.rows = self.services.par_iter().map(row).collect::<Result<_, Failure>>()?;
         Ok(sheet)
     }
 
-    fn knees(&self, preset: &Preset) -> Result<Vec<String>, Failure> {
+    fn knees(&self, preset: &ServicePreset) -> Result<Vec<String>, Failure> {
         let wrong = |e: &dyn std::fmt::Display| Failure::User(format!("{}: {e}", preset.name));
         let windows = match preset.trace() {
             None => Vec::new(),
             Some(trace) => {
                 let file = self.traces.join(format!("{trace}.twt"));
                 let mut reader = TraceReader::open(&file).map_err(|e| wrong(&e))?;
-                Loaded::read(&mut reader, None, Shape::default()).map_err(|e| wrong(&e))?.windows
+                LoadedTrace::read(&mut reader, None, Shape::default())
+                    .map_err(|e| wrong(&e))?
+                    .windows
             }
         };
         let mix = preset.mix(preset.units(Bytes(1 << 20)), &windows).map_err(|e| wrong(&e))?;
@@ -129,14 +132,15 @@ impl Mtat {
     }
 
     /// Redis and SSSP alone, under MEMTIS.
-    fn figure_2(&self, scenario: &Scenario) -> Result<Sheet, Failure> {
+    fn figure_2(&self, scenario: &Scenario) -> Result<FigureSheet, Failure> {
         let mut pair = scenario.clone();
         pair.workloads.truncate(2);
         let output = &runs::all(&[pair], &runs::recipes(&["memtis"])?, self.paper.seed)?[0][0];
         let paper = "under MEMTIS, Redis keeps less than 10 % of its data in fast memory and \
                      violates its SLO at the load that 25 % would sustain";
         let head = ["until", "requests/s", "P99 ms", "fast share of Redis %"];
-        let mut sheet = Sheet::new("Figure 2: a service beside SSSP under MEMTIS", paper, &head);
+        let mut sheet =
+            FigureSheet::new("Figure 2: a service beside SSSP under MEMTIS", paper, &head);
         for point in &output.timeline {
             let Some(service) = point.tenants.first() else { continue };
             let all: u64 = service.usage_bytes.iter().sum();
@@ -151,11 +155,11 @@ impl Mtat {
         Ok(sheet)
     }
 
-    fn figure_5(&self, ramp: &[Vec<RunOutput>]) -> Sheet {
+    fn figure_5(&self, ramp: &[Vec<RunOutput>]) -> FigureSheet {
         let paper = "MTAT keeps the SLO under the load of figure 7 for all four services; MEMTIS \
                      and TPP violate it like smem-all, TPP worse";
         let head = ["service", "policy", "P99 ms", "SLO ms", "seconds above", "fast GB each 20 s"];
-        let mut sheet = Sheet::new("Figure 5: under the ramp of figure 7", paper, &head);
+        let mut sheet = FigureSheet::new("Figure 5: under the ramp of figure 7", paper, &head);
         for (service, outputs) in self.services.iter().zip(ramp) {
             for output in outputs {
                 let Some(latency) = output.result.tenants.first().and_then(|t| t.latency) else {
@@ -177,11 +181,11 @@ impl Mtat {
         sheet
     }
 
-    fn figure_6(&self, ramp: &[Vec<RunOutput>]) -> Sheet {
+    fn figure_6(&self, ramp: &[Vec<RunOutput>]) -> FigureSheet {
         let paper = "fairness: MTAT about 3 times TPP and 1.4 times MEMTIS; throughput: MTAT 18 % \
                      and MTAT (LC only) 7 % below MEMTIS";
         let head = ["service", "policy", "smallest NP", "over MEMTIS", "throughput over MEMTIS"];
-        let mut sheet = Sheet::new("Figure 6: the best-effort programs", paper, &head);
+        let mut sheet = FigureSheet::new("Figure 6: the best-effort programs", paper, &head);
         for (service, outputs) in self.services.iter().zip(ramp) {
             sheet.rows.extend(against_memtis(service, outputs));
         }
@@ -194,17 +198,17 @@ impl Mtat {
         &self,
         scenarios: &[Scenario],
         recipes: &[Recipe],
-    ) -> Result<(Vec<Scenario>, Sheet), Failure> {
+    ) -> Result<(Vec<Scenario>, FigureSheet), Failure> {
         let paper = "relative to FMEM_ALL: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % \
                      (geometric means)";
         let mut head = vec!["service", "FMEM_ALL, of the published"];
         head.extend(&POLICIES[1..]);
-        let mut sheet = Sheet::new(
+        let mut sheet = FigureSheet::new(
             "Figure 8: maximum load under the ramp with a P99 within the SLO, of FMEM_ALL's",
             paper,
             &head,
         );
-        let progress = Progress::new(scenarios.len() * recipes.len());
+        let progress = RunProgress::new(scenarios.len() * recipes.len());
         let search = |scenario: &Scenario, recipe: &Recipe, near: &[f64], fine: f64| {
             let mut job = progress.job(&scenario.name, recipe.name());
             let load = self.max_load(scenario, recipe, near, fine, &mut |share| job.reached(share));
@@ -277,7 +281,7 @@ impl Mtat {
         Ok(latency.is_some_and(|l| l.p99_ms <= l.slo_ms && l.violated() <= 0.01))
     }
 
-    fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<Sheet, Failure> {
+    fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<FigureSheet, Failure> {
         let paper = "at steady loads of 20, 50 and 80 % MTAT is the fairest at every load without \
                      a violation; MEMTIS has the highest throughput, TPP the lowest of both";
         let head = [
@@ -288,7 +292,8 @@ impl Mtat {
             "throughput over MEMTIS",
             "violations %",
         ];
-        let mut sheet = Sheet::new("Figure 9: steady loads of the first service", paper, &head);
+        let mut sheet =
+            FigureSheet::new("Figure 9: steady loads of the first service", paper, &head);
         for load in [0.2, 0.5, 0.8] {
             let outputs = &runs::all(&[steady(scenario, load)], recipes, self.paper.seed)?[0];
             for (mut row, output) in
@@ -308,7 +313,7 @@ impl Mtat {
 fn steady(scenario: &Scenario, load: f64) -> Scenario {
     let mut scenario = scenario.clone();
     for workload in &mut scenario.workloads {
-        if let Source::Service(service) = &mut workload.source {
+        if let WorkloadSource::Service(service) = &mut workload.source {
             service.arrivals = Arrivals::Poisson { per_second: load * service.max_per_second };
         }
     }

@@ -13,15 +13,15 @@ use tierwise_sim::run::{Prepared, RunOptions, memory_mode, run};
 use tierwise_sim::scenario::{Scenario, TierSize};
 
 use super::figure::{Figure, Row};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::input;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels) and figure 7 (memory-mode).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
-pub struct MultiClock {
+pub struct MultiClockCommand {
     /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
@@ -70,8 +70,8 @@ const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of re
                                scatters pages over the cache's places), and MULTI-CLOCK's scan \
                                needs tens of seconds to follow.";
 
-impl MultiClock {
-    pub fn execute(&self) -> Outcome {
+impl MultiClockCommand {
+    pub fn execute(&self) -> CommandResult {
         let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
         if self.paper.json {
             let object = serde_json::json!({
@@ -162,7 +162,7 @@ impl MultiClock {
         systems: &[&str],
     ) -> Result<Vec<Vec<PolicyResult>>, Failure> {
         let names: Vec<&str> = std::iter::once("static").chain(systems.iter().copied()).collect();
-        let progress = Progress::new(programs.len() * names.len());
+        let progress = RunProgress::new(programs.len() * names.len());
         let one = |program: &String| {
             let prepared = self.prepare(program, fast)?;
             names

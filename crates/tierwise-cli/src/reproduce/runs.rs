@@ -7,11 +7,11 @@ use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::{RunOutput, TenantResult};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, Source};
+use tierwise_sim::scenario::{Scenario, WorkloadSource};
 
 use crate::failure::Failure;
 use crate::input;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 
 /// A scenario of a directory.
 pub fn scenario(directory: &Path, name: &str) -> Result<Scenario, Failure> {
@@ -24,7 +24,7 @@ pub fn all(
     recipes: &[Recipe],
     seed: u64,
 ) -> Result<Vec<Vec<RunOutput>>, Failure> {
-    let progress = Progress::new(scenarios.len() * recipes.len());
+    let progress = RunProgress::new(scenarios.len() * recipes.len());
     let prepared: Vec<Prepared> = scenarios
         .par_iter()
         .map(|s| Ok(Prepared::load(s.clone())?))
@@ -52,7 +52,7 @@ pub fn recipes(names: &[&str]) -> Result<Vec<Recipe>, Failure> {
 pub fn with_load(scenario: &Scenario, factor: f64) -> Scenario {
     let mut scenario = scenario.clone();
     for workload in &mut scenario.workloads {
-        if let Source::Service(service) = &mut workload.source {
+        if let WorkloadSource::Service(service) = &mut workload.source {
             service.arrivals = service.arrivals.scaled(factor);
         }
     }

@@ -6,7 +6,7 @@ use std::io::Write;
 use anstyle::Style;
 use serde::Serialize;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::run_args::PaperArgs;
 use crate::table::{new_table, write_table};
 
@@ -14,7 +14,7 @@ const HEAD: Style = Style::new().bold();
 
 /// One table.
 #[derive(Debug, Clone, Serialize)]
-pub struct Sheet {
+pub struct FigureSheet {
     /// Number and subject of the figure.
     pub title: String,
     /// The paper's own statement.
@@ -25,13 +25,13 @@ pub struct Sheet {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Sheet {
+impl FigureSheet {
     pub fn new(title: &str, paper: &'static str, head: &[&str]) -> Self {
         let head = head.iter().map(|&name| name.to_owned()).collect();
         Self { title: title.to_owned(), paper, head, rows: Vec::new() }
     }
 
-    fn print(&self, out: &mut impl Write) -> Outcome {
+    fn print(&self, out: &mut impl Write) -> CommandResult {
         writeln!(out, "{HEAD}{}{HEAD:#}", self.title)?;
         let mut table = new_table(self.head.clone());
         for row in &self.rows {
@@ -44,7 +44,7 @@ impl Sheet {
 }
 
 /// Prints all of them, or one JSON object.
-pub fn publish(paper: &str, arguments: &PaperArgs, sheets: &[Sheet]) -> Outcome {
+pub fn publish(paper: &str, arguments: &PaperArgs, sheets: &[FigureSheet]) -> CommandResult {
     if arguments.json {
         let seed = arguments.seed;
         let object = serde_json::json!({ "paper": paper, "seed": seed, "tables": sheets });
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn wide_tables_keep_within_the_width() {
-        let mut sheet = Sheet::new("Figure 1", "more", &["COLUMN NAME"; 20]);
+        let mut sheet = FigureSheet::new("Figure 1", "more", &["COLUMN NAME"; 20]);
         sheet.rows.push((0..20).map(|i| format!("{i}.000 GB/s")).collect());
         let mut out = Vec::new();
         sheet.print(&mut out).unwrap();

@@ -1,12 +1,12 @@
 //! The state of the screen and the effects of keys, without input or output.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use tierwised::control::Command;
-use tierwised::view::{Mode, Snapshot};
+use tierwised::control::ControlCommand;
+use tierwised::view::{DaemonMode, Snapshot};
 
 /// The state that the screen shows.
 #[derive(Debug)]
-pub struct App {
+pub struct TopState {
     pub now: Snapshot,
     /// The view before, for what is moved in a second.
     pub before: Option<Snapshot>,
@@ -15,7 +15,7 @@ pub struct App {
     /// Shows the reasons of the tenant picked.
     pub reasons: bool,
     /// The command that waits for a confirmation.
-    pub asking: Option<Command>,
+    pub asking: Option<ControlCommand>,
     /// The daemon's last answer, or the reason why there was none.
     pub message: Option<String>,
     /// True while the daemon does not answer, so that the view is old.
@@ -24,12 +24,12 @@ pub struct App {
 
 /// The request that a key makes.
 #[derive(Debug, PartialEq)]
-pub enum Action {
+pub enum KeyAction {
     Quit,
-    Tell(Box<Command>),
+    Send(Box<ControlCommand>),
 }
 
-impl App {
+impl TopState {
     pub fn new(now: Snapshot) -> Self {
         Self {
             now,
@@ -64,7 +64,7 @@ impl App {
     }
 
     /// Takes the answer to a command.
-    pub fn told(&mut self, answer: Result<Vec<String>, String>) {
+    pub fn show_reply(&mut self, answer: Result<Vec<String>, String>) {
         self.message = Some(match answer {
             Ok(changed) if changed.is_empty() => "nothing changed".into(),
             Ok(changed) => changed.join("; "),
@@ -72,19 +72,19 @@ impl App {
         });
     }
 
-    pub fn key(&mut self, key: KeyEvent) -> Option<Action> {
+    pub fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         let interrupted =
             key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
         if interrupted {
-            return Some(Action::Quit);
+            return Some(KeyAction::Quit);
         }
         if let Some(command) = self.asking.take() {
-            return (key.code == KeyCode::Char('y')).then_some(Action::Tell(Box::new(command)));
+            return (key.code == KeyCode::Char('y')).then_some(KeyAction::Send(Box::new(command)));
         }
         match key.code {
-            KeyCode::Char('q') => return Some(Action::Quit),
+            KeyCode::Char('q') => return Some(KeyAction::Quit),
             KeyCode::Esc if self.reasons => self.reasons = false,
-            KeyCode::Esc => return Some(Action::Quit),
+            KeyCode::Esc => return Some(KeyAction::Quit),
             KeyCode::Char('p') => self.asking = Some(self.other_way()),
             KeyCode::Up => self.picked = self.picked.saturating_sub(1),
             KeyCode::Down if self.picked + 1 < self.now.tenants.len() => self.picked += 1,
@@ -95,8 +95,12 @@ impl App {
     }
 
     /// Pausing what runs, and resuming what pauses.
-    fn other_way(&self) -> Command {
-        if self.now.mode == Mode::Paused { Command::Resume } else { Command::Pause }
+    fn other_way(&self) -> ControlCommand {
+        if self.now.mode == DaemonMode::Paused {
+            ControlCommand::Resume
+        } else {
+            ControlCommand::Pause
+        }
     }
 }
 
@@ -105,34 +109,34 @@ mod tests {
     use super::*;
     use crate::live::sample;
 
-    fn press(app: &mut App, code: KeyCode) -> Option<Action> {
+    fn press(app: &mut TopState, code: KeyCode) -> Option<KeyAction> {
         app.key(KeyEvent::new(code, KeyModifiers::NONE))
     }
 
     #[test]
     fn pausing_is_asked_before_it_is_done() {
-        let mut app = App::new(sample::snapshot());
+        let mut app = TopState::new(sample::snapshot());
         assert_eq!(press(&mut app, KeyCode::Char('p')), None);
-        assert_eq!(app.asking, Some(Command::Pause));
+        assert_eq!(app.asking, Some(ControlCommand::Pause));
         assert_eq!(press(&mut app, KeyCode::Char('q')), None, "any other key only says no");
         assert_eq!(app.asking, None);
         press(&mut app, KeyCode::Char('p'));
         assert_eq!(
             press(&mut app, KeyCode::Char('y')),
-            Some(Action::Tell(Box::new(Command::Pause)))
+            Some(KeyAction::Send(Box::new(ControlCommand::Pause)))
         );
-        app.now.mode = Mode::Paused;
+        app.now.mode = DaemonMode::Paused;
         press(&mut app, KeyCode::Char('p'));
         assert_eq!(
             press(&mut app, KeyCode::Char('y')),
-            Some(Action::Tell(Box::new(Command::Resume)))
+            Some(KeyAction::Send(Box::new(ControlCommand::Resume)))
         );
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Some(Action::Quit));
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Some(KeyAction::Quit));
     }
 
     #[test]
     fn the_pick_stays_among_the_tenants() {
-        let mut app = App::new(sample::snapshot());
+        let mut app = TopState::new(sample::snapshot());
         press(&mut app, KeyCode::Up);
         assert_eq!(app.picked, 0);
         (0..9).for_each(|_| assert_eq!(press(&mut app, KeyCode::Down), None));
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn silent_daemon_leaves_the_last_view() {
-        let mut app = App::new(sample::snapshot());
+        let mut app = TopState::new(sample::snapshot());
         app.take(Err("gone".into()));
         assert!(app.stale && app.now.policy == "tierwise");
         let mut later = sample::snapshot();
@@ -166,13 +170,13 @@ mod tests {
 
     #[test]
     fn reasons_come_and_go() {
-        let mut app = App::new(sample::snapshot());
+        let mut app = TopState::new(sample::snapshot());
         press(&mut app, KeyCode::Enter);
         assert!(app.reasons);
         assert_eq!(press(&mut app, KeyCode::Esc), None);
         assert!(!app.reasons);
-        assert_eq!(press(&mut app, KeyCode::Esc), Some(Action::Quit));
+        assert_eq!(press(&mut app, KeyCode::Esc), Some(KeyAction::Quit));
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(app.key(interrupt), Some(Action::Quit));
+        assert_eq!(app.key(interrupt), Some(KeyAction::Quit));
     }
 }

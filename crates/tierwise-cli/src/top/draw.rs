@@ -5,10 +5,10 @@ use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
-use tierwised::control::Command;
-use tierwised::view::Mode;
+use tierwised::control::ControlCommand;
+use tierwised::view::DaemonMode;
 
-use super::app::App;
+use super::app::TopState;
 use super::{tenants, tiers};
 use crate::live::{rates, words};
 
@@ -17,7 +17,7 @@ use crate::live::{rates, words};
 const NEWS: u16 = 6;
 
 /// Draws it.
-pub fn draw(frame: &mut Frame<'_>, app: &App) {
+pub fn draw(frame: &mut Frame<'_>, app: &TopState) {
     let tiers = app.now.tiers.len() as u16 + 1;
     let [title, why, _, tier_area, _, tenant_area, news, foot, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -31,7 +31,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let color = if app.now.mode == Mode::Manage { Color::Green } else { Color::Yellow };
+    let color = if app.now.mode == DaemonMode::Manage { Color::Green } else { Color::Yellow };
     frame.render_widget(Line::from(words::title(&app.now)).bold().fg(color), title);
     frame.render_widget(Line::from(why_line(app)), why);
     tiers::draw(frame, tier_area, &app.now.tiers);
@@ -45,7 +45,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &App) {
 }
 
 /// The reason of the mode, or the monitoring source.
-fn why_line(app: &App) -> String {
+fn why_line(app: &TopState) -> String {
     if app.now.mode_reason.is_empty() {
         format!("monitors accesses with {}", app.now.monitoring)
     } else {
@@ -54,7 +54,7 @@ fn why_line(app: &App) -> String {
 }
 
 /// The newest decisions and notices, newest first.
-fn news_lines(app: &App) -> Vec<Line<'static>> {
+fn news_lines(app: &TopState) -> Vec<Line<'static>> {
     let decisions = app.now.decisions.iter().map(|d| (d.at, words::decision(d)));
     let notices = app.now.notices.iter().map(|n| (n.at, n.text.clone()));
     let mut news: Vec<(f64, String)> = decisions.chain(notices).collect();
@@ -70,10 +70,10 @@ fn news_lines(app: &App) -> Vec<Line<'static>> {
         .collect()
 }
 
-fn key_line(app: &App) -> Line<'static> {
+fn key_line(app: &TopState) -> Line<'static> {
     let warn = Style::new().fg(Color::Yellow).bold();
     if let Some(command) = &app.asking {
-        let what = if *command == Command::Pause { "Pause" } else { "Resume" };
+        let what = if *command == ControlCommand::Pause { "Pause" } else { "Resume" };
         return Line::styled(format!("{what} tierwised? y: yes, any other key: no"), warn);
     }
     let keys = "q quit   p pause/resume   up/down pick a tenant   enter why";
@@ -98,7 +98,7 @@ mod tests {
     use crate::live::sample;
 
     /// The screen as text, without colours.
-    fn screen(app: &App, width: u16, height: u16) -> String {
+    fn screen(app: &TopState, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, app)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -119,9 +119,9 @@ mod tests {
         assert!(shown == expected, "{}:\n{expected}\nis now:\n{shown}", file.display());
     }
 
-    fn running() -> App {
+    fn running() -> TopState {
         let before = sample::snapshot();
-        let mut app = App::new(before.clone());
+        let mut app = TopState::new(before.clone());
         let mut now = before;
         now.uptime += 2.0;
         now.counters.promote_success += 40;
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn prompt_and_errors_use_the_last_line() {
         let mut app = running();
-        app.asking = Some(Command::Pause);
+        app.asking = Some(ControlCommand::Pause);
         assert!(screen(&app, 140, 24).ends_with("Pause tierwised? y: yes, any other key: no\n"));
         app.asking = None;
         app.take(Err("no listener".into()));
@@ -161,9 +161,9 @@ mod tests {
     fn any_size_and_empty_view_draw() {
         for (width, height) in [(1, 1), (10, 3), (40, 10), (300, 100)] {
             screen(&running(), width, height);
-            screen(&App::new(Snapshot::default()), width, height);
+            screen(&TopState::new(Snapshot::default()), width, height);
         }
-        let empty = screen(&App::new(Snapshot::default()), 120, 24);
+        let empty = screen(&TopState::new(Snapshot::default()), 120, 24);
         assert!(empty.contains("There are no tenants"), "{empty}");
     }
 }

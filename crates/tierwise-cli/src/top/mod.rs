@@ -13,9 +13,9 @@ use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use app::{Action, App};
+use app::{KeyAction, TopState};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::live::Socket;
 use crate::value::time;
 
@@ -38,21 +38,21 @@ pub struct Top {
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 impl Top {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::user(
                 &"top needs a terminal; `tierwise status` prints the same once",
             ));
         }
         // Before the screen is taken, so that a missing daemon is reported as by other commands.
-        let app = App::new(self.socket.snapshot()?);
+        let app = TopState::new(self.socket.snapshot()?);
         let mut terminal = ratatui::try_init()?;
         let outcome = self.show(&mut terminal, app);
         ratatui::restore();
         outcome
     }
 
-    fn show(&self, terminal: &mut DefaultTerminal, mut app: App) -> Outcome {
+    fn show(&self, terminal: &mut DefaultTerminal, mut app: TopState) -> CommandResult {
         let mut next = Instant::now() + self.interval;
         loop {
             terminal.draw(|frame| draw::draw(frame, &app))?;
@@ -61,10 +61,10 @@ impl Top {
                     && key.kind == KeyEventKind::Press
                 {
                     match app.key(key) {
-                        Some(Action::Quit) => return Ok(()),
-                        Some(Action::Tell(command)) => {
+                        Some(KeyAction::Quit) => return Ok(()),
+                        Some(KeyAction::Send(command)) => {
                             let answer = self.socket.call(&command);
-                            app.told(answer.map(|reply| reply.changed).map_err(words));
+                            app.show_reply(answer.map(|reply| reply.changed).map_err(words));
                             // What it changed is to be seen at once.
                             next = Instant::now();
                         }

@@ -7,12 +7,12 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 use tierwised::view::TenantView;
 
-use super::app::App;
+use super::app::TopState;
 use crate::live::{rates, words};
 use crate::number::{counted, grouped};
 
 /// Draws the table.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &TopState) {
     if app.now.tenants.is_empty() {
         let text =
             "There are no tenants; `tierwise daemon tenant add` or the configuration names some.";
@@ -34,7 +34,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-fn row<'a>(app: &App, tenant: &TenantView) -> Row<'a> {
+fn row<'a>(app: &TopState, tenant: &TenantView) -> Row<'a> {
     let rates = app.before.as_ref().and_then(|before| rates::of_tenant(before, &app.now, tenant));
     let rate =
         |rate: Option<f64>| rate.map_or_else(|| words::NOTHING.into(), |r| format!("{r:.1}"));
@@ -49,7 +49,7 @@ fn row<'a>(app: &App, tenant: &TenantView) -> Row<'a> {
 }
 
 /// Draws the picked tenant's reasons over what is there.
-pub fn reasons(frame: &mut Frame<'_>, area: Rect, app: &App) {
+pub fn reasons(frame: &mut Frame<'_>, area: Rect, app: &TopState) {
     let Some(tenant) = app.now.tenants.get(app.picked) else { return };
     let mut lines = vec![Line::from(format!(
         "{}, {}",

@@ -13,7 +13,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::DEFAULT_WINDOW_INSTRUCTIONS;
 use tierwise_trace::writer::WriterOptions;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::input::cannot_read;
 use crate::number::counted;
 use crate::value::{WINDOW, whole};
@@ -60,20 +60,24 @@ enum Format {
 }
 
 impl Export {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let format = match self.format.map_or_else(|| by_ending(&self.output), Ok)? {
-            Format::Csv => export::Format::Csv,
+            Format::Csv => export::ExportFormat::Csv,
             #[cfg(feature = "parquet")]
-            Format::Parquet => export::Format::Parquet,
+            Format::Parquet => export::ExportFormat::Parquet,
         };
         let table = match self.table {
-            Table::Accesses => export::Table::Accesses,
-            Table::Windows => export::Table::Windows,
-            Table::Pages => export::Table::Pages,
+            Table::Accesses => export::TraceTable::Accesses,
+            Table::Windows => export::TraceTable::Windows,
+            Table::Pages => export::TraceTable::Pages,
         };
         let mut reader = TraceReader::open(&self.trace)?;
         let rows = export(&self.output, &mut reader, table, format, self.force)?;
-        crate::output::tell(format_args!("{}: {}", self.output.display(), counted(rows, "row")));
+        crate::output::print_error_line(format_args!(
+            "{}: {}",
+            self.output.display(),
+            counted(rows, "row")
+        ));
         Ok(())
     }
 }
@@ -124,7 +128,7 @@ pub fn llc(text: &str) -> Result<CacheModel, cache::GeometryError> {
 }
 
 impl Import {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let options = ImportOptions {
             command: self.command.split_whitespace().map(str::to_owned).collect(),
             window_instructions: self.window,
@@ -139,7 +143,7 @@ impl Import {
         };
         let totals = import(input, &self.from, &self.to, &options)
             .map_err(|error: ImportError| Failure::user(&error))?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}, {}",
             self.to.display(),
             counted(totals.windows, "window"),

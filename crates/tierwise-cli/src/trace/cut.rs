@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tierwise_trace::WindowSource;
-use tierwise_trace::cut::{Cut, Merge, Selection};
+use tierwise_trace::cut::{Cut, Merge, WindowSelection};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 use crate::value::whole;
 
@@ -54,20 +54,20 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 impl CutCommand {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         if self.phase.is_none() && self.windows.is_none() && self.merge == 1 {
             return Err(Failure::user(&"nothing to cut: give --phase, --windows or --merge"));
         }
         let selection = match (&self.phase, &self.windows) {
-            (Some(phase), _) => Selection::Phase(phase.clone()),
-            (None, windows) => Selection::Windows(windows.clone().unwrap_or(0..u64::MAX)),
+            (Some(phase), _) => WindowSelection::Phase(phase.clone()),
+            (None, windows) => WindowSelection::Windows(windows.clone().unwrap_or(0..u64::MAX)),
         };
         let part = Cut::new(TraceReader::open(&self.from)?, selection);
         let mut part = Merge::new(part, self.merge);
         self.refuse_empty(&mut part)?;
         let options = WriterOptions { overwrite: self.force, ..WriterOptions::default() };
         let totals = write_trace(&self.to, &mut part, options)?;
-        crate::output::tell(format_args!(
+        crate::output::print_error_line(format_args!(
             "{}: {}, {}",
             self.to.display(),
             counted(totals.windows, "window"),
@@ -77,7 +77,7 @@ impl CutCommand {
     }
 
     /// A selection that selects nothing is a slip, not a trace.
-    fn refuse_empty(&self, part: &mut dyn WindowSource) -> Outcome {
+    fn refuse_empty(&self, part: &mut dyn WindowSource) -> CommandResult {
         let mut window = tierwise_trace::Window::default();
         if part.next_window(&mut window)? {
             return Ok(part.rewind()?);

@@ -8,10 +8,10 @@ use serde::Serialize;
 use tierwise_core::units::Bytes;
 use tierwise_linux::bytes::shown;
 use tierwise_trace::reader::TraceReader;
-use tierwise_trace::summary::{Summary, summarize};
+use tierwise_trace::summary::{TraceSummary, summarize};
 use tierwise_trace::{Header, WindowSource};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandResult, Failure};
 use crate::number::{counted, grouped};
 use crate::output;
 
@@ -55,7 +55,7 @@ struct Phase {
 }
 
 impl Info {
-    pub fn execute(&self) -> Outcome {
+    pub fn execute(&self) -> CommandResult {
         let overviews = self.traces.iter().map(|path| {
             let summary = read(path, 0)?;
             Overview::new(path, &summary)
@@ -66,13 +66,13 @@ impl Info {
 }
 
 /// Reads a whole trace into numbers, with its `top` pages.
-pub fn read(path: &Path, top: usize) -> Result<Summary, Failure> {
+pub fn read(path: &Path, top: usize) -> Result<TraceSummary, Failure> {
     let mut reader = TraceReader::open(path)?;
     Ok(summarize(&mut reader as &mut dyn WindowSource, top)?)
 }
 
 impl Overview {
-    pub fn new(path: &Path, summary: &Summary) -> Result<Self, Failure> {
+    pub fn new(path: &Path, summary: &TraceSummary) -> Result<Self, Failure> {
         let metadata = path.metadata();
         let size =
             metadata.map_err(|error| Failure::User(format!("{}: {error}", path.display())))?;
@@ -124,7 +124,7 @@ fn wrapped(text: &str, letters: usize) -> Vec<String> {
 }
 
 /// Prints it as aligned lines.
-pub fn print(o: &Overview) -> Outcome {
+pub fn print(o: &Overview) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let cache = &o.header.cache;
     let phases: Vec<String> =

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 pub use convert::llc;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 
 /// Inspect, cut and convert traces.
 ///
@@ -19,7 +19,7 @@ use crate::failure::Outcome;
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \
                         tierwise trace cut traces/a.twt run.twt --phase run")]
-pub struct Trace {
+pub struct TraceCommand {
     #[command(subcommand)]
     command: Action,
 }
@@ -27,14 +27,14 @@ pub struct Trace {
 #[derive(Debug, Subcommand)]
 enum Action {
     Info(info::Info),
-    Stat(stat::Stat),
+    Stat(stat::StatCommand),
     Cut(cut::CutCommand),
     Export(convert::Export),
     Import(convert::Import),
 }
 
-impl Trace {
-    pub fn execute(&self) -> Outcome {
+impl TraceCommand {
+    pub fn execute(&self) -> CommandResult {
         match &self.command {
             Action::Info(command) => command.execute(),
             Action::Stat(command) => command.execute(),

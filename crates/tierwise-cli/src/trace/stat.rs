@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use tierwise_core::units::Bytes;
-use tierwise_trace::summary::Summary;
+use tierwise_trace::summary::TraceSummary;
 
 use super::info::{self, Overview};
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::number::grouped;
 use crate::output;
 use crate::table::{new_table, write_table};
@@ -18,7 +18,7 @@ use crate::value::whole;
 /// Show a trace window by window, and the pages with the most misses.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace stat traces/a.twt --top 5")]
-pub struct Stat {
+pub struct StatCommand {
     /// The trace.
     #[arg(value_name = "TRACE.twt")]
     trace: PathBuf,
@@ -61,8 +61,8 @@ struct Page {
     windows: u64,
 }
 
-impl Stat {
-    pub fn execute(&self) -> Outcome {
+impl StatCommand {
+    pub fn execute(&self) -> CommandResult {
         let summary = info::read(&self.trace, self.top)?;
         let statistics = Statistics {
             overview: Overview::new(&self.trace, &summary)?,
@@ -77,7 +77,7 @@ impl Stat {
     }
 }
 
-fn windows(summary: &Summary) -> Vec<Window> {
+fn windows(summary: &TraceSummary) -> Vec<Window> {
     let page_size = u64::from(summary.header.page_size);
     let window = |(window, w): (usize, &tierwise_trace::summary::WindowSummary)| Window {
         window,
@@ -94,15 +94,15 @@ fn windows(summary: &Summary) -> Vec<Window> {
     summary.windows.iter().enumerate().map(window).collect()
 }
 
-fn top_pages(summary: &Summary) -> Vec<Page> {
+fn top_pages(summary: &TraceSummary) -> Vec<Page> {
     let page_size = u128::from(summary.header.page_size);
     let page = |p: &tierwise_trace::summary::TopPage| Page {
         page: p.page,
         // Pages only reached through system calls have numbers beyond any address.
         address: format!("{:#x}", u128::from(p.vpn) * page_size),
         kind: match p.kind {
-            tierwise_trace::PageKind::Anon => "anon",
-            tierwise_trace::PageKind::File => "file",
+            tierwise_trace::PageBacking::Anon => "anon",
+            tierwise_trace::PageBacking::File => "file",
         },
         accesses: p.accesses,
         misses: p.misses,
@@ -111,7 +111,7 @@ fn top_pages(summary: &Summary) -> Vec<Page> {
     summary.top_pages.iter().map(page).collect()
 }
 
-fn print(statistics: &Statistics) -> Outcome {
+fn print(statistics: &Statistics) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let head = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
     let mut table = new_table(head(&[

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use tierwise_trace::format::frame::most_unpacked;
+use tierwise_trace::format::frame::max_unpacked;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
-use tierwise_trace::{Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, Window,
+};
 
 use crate::common::{Directory, refused, text};
 
@@ -23,7 +25,7 @@ fn allocations(pages: std::ops::Range<u32>, order: u8) -> Vec<Allocation> {
     let allocated = |page: u32| Allocation {
         page,
         vpn: u64::from(page) << order,
-        kind: PageKind::Anon,
+        kind: PageBacking::Anon,
         order,
         thread: 0,
     };
@@ -104,7 +106,7 @@ fn trace_bounds_memory_and_virtual_time() {
     for (name, windows) in hostile() {
         let path = directory.path(&format!("{name}.twt"));
         write(&path, &windows);
-        let allowed = FLOOR + FACTOR * most_unpacked(path.metadata().unwrap().len());
+        let allowed = FLOOR + FACTOR * max_unpacked(path.metadata().unwrap().len());
         let trace = path.to_str().unwrap();
         let commands: [&[&str]; 7] = [
             &["trace", "stat", trace],
@@ -117,7 +119,7 @@ fn trace_bounds_memory_and_virtual_time() {
         ];
         for arguments in commands {
             let output = within(allowed, arguments);
-            let said = text(&output.stderr);
+            let message = text(&output.stderr);
             let runs = ["simulate", "compare", "advise"].contains(&arguments[0]);
             let refused = match name {
                 "instructions" if runs => Some("runs for more than 24 hours"),
@@ -125,8 +127,8 @@ fn trace_bounds_memory_and_virtual_time() {
                 _ => None,
             };
             let code = if refused.is_some() { 2 } else { 0 };
-            assert_eq!(output.status.code(), Some(code), "{name}: {arguments:?}: {said}");
-            assert!(refused.is_none_or(|why| said.contains(why)), "{said}");
+            assert_eq!(output.status.code(), Some(code), "{name}: {arguments:?}: {message}");
+            assert!(refused.is_none_or(|why| message.contains(why)), "{message}");
             let points = text(&output.stdout).lines().count();
             assert!(arguments[0] != "simulate" || points <= MAX_POINTS, "{name}: {points}");
         }
@@ -141,8 +143,8 @@ fn scenario_bounds_virtual_time_too() {
                     fast_share = 0.5\n[[workload]]\nname = \"long\"\ntrace = \"long.twt\"\n";
     let path = directory.name("long.toml");
     std::fs::write(&path, scenario).unwrap();
-    let said = refused(&["compare", &path]);
-    assert!(said.contains("workload \"long\" runs for more than 24 hours"), "{said}");
+    let message = refused(&["compare", &path]);
+    assert!(message.contains("workload \"long\" runs for more than 24 hours"), "{message}");
 }
 
 #[test]
@@ -154,10 +156,10 @@ fn trace_without_instructions_is_refused() {
     for (windows, held) in [(&[][..], "0 windows"), (&[idle], "1 window")] {
         write(&path, windows);
         for command in [&["compare"][..], &["advise"], &["simulate", "--policy", "static"]] {
-            let said = refused(&[command, &[name]].concat());
+            let message = refused(&[command, &[name]].concat());
             let expected =
                 format!("{name}: the trace holds {held} and neither an instruction nor a page");
-            assert!(said.starts_with(&expected), "{said}");
+            assert!(message.starts_with(&expected), "{message}");
         }
         std::fs::remove_file(&path).unwrap();
     }
@@ -173,8 +175,8 @@ fn trace_from_a_pipe_is_refused() {
     std::thread::scope(|scope| {
         // The command may leave before it has read everything.
         scope.spawn(|| drop(std::fs::write(&pipe, &trace)));
-        let said = refused(&["compare", &pipe]);
-        assert!(said.contains("write it to a file first"), "{said}");
+        let message = refused(&["compare", &pipe]);
+        assert!(message.contains("write it to a file first"), "{message}");
     });
 }
 
@@ -191,7 +193,11 @@ fn every_input_refuses_a_directory_alike() {
         &["trace", "info", &directory],
         &["trace", "import", &directory, &out],
     ] {
-        let said = refused(command);
-        assert_eq!(said, format!("{directory}: is a directory; name a file in it"), "{command:?}");
+        let message = refused(command);
+        assert_eq!(
+            message,
+            format!("{directory}: is a directory; name a file in it"),
+            "{command:?}"
+        );
     }
 }

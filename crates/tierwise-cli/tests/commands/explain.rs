@@ -31,7 +31,7 @@ fn packed_and_plain_records_agree() {
 }
 
 #[test]
-fn every_move_is_counted_and_told() {
+fn every_move_is_counted_and_printed() {
     let directory = Directory::new();
     let run = recorded(&directory, "multi-clock", "run.json");
     let scenario = directory.name("tiny.toml");
@@ -39,8 +39,8 @@ fn every_move_is_counted_and_told() {
     let compared: Value = serde_json::from_str(&compared).unwrap();
     let promotions = compared["results"][0]["promotions"].as_u64().unwrap();
     assert!(promotions > 0);
-    let told = story(&run, &[]);
-    let done = told["moves"]
+    let reported = story(&run, &[]);
+    let done = reported["moves"]
         .as_array()
         .unwrap()
         .iter()
@@ -56,9 +56,9 @@ fn every_move_is_counted_and_told() {
 #[test]
 fn the_keys_are_the_documented_ones() {
     let directory = Directory::new();
-    let told = story(&recorded(&directory, "equilibria", "run.json"), &["--page", "7"]);
+    let reported = story(&recorded(&directory, "equilibria", "run.json"), &["--page", "7"]);
     assert_eq!(
-        keys(&told),
+        keys(&reported),
         [
             "ended_seconds",
             "holdings",
@@ -73,8 +73,8 @@ fn the_keys_are_the_documented_ones() {
             "tenant"
         ]
     );
-    assert_eq!(keys(&told["page"]), ["events", "page", "verdict"]);
-    let share = &told["shares"][0];
+    assert_eq!(keys(&reported["page"]), ["events", "page", "verdict"]);
+    let share = &reported["shares"][0];
     assert_eq!(
         keys(share),
         ["at_seconds", "cap_bytes", "floor_bytes", "numbers", "promotion", "rule", "tier", "words"]
@@ -88,8 +88,8 @@ fn page_history_ends_at_its_last_tier() {
     let run = recorded(&directory, "multi-clock", "run.json");
     let record: Value = serde_json::from_str(&fs::read_to_string(&run).unwrap()).unwrap();
     let page = record["moves"][0]["page"].as_u64().unwrap().to_string();
-    let told = story(&run, &["--page", &page]);
-    let events = told["page"]["events"].as_array().unwrap();
+    let reported = story(&run, &["--page", &page]);
+    let events = reported["page"]["events"].as_array().unwrap();
     assert_eq!(events[0]["event"], "mapped");
     let mut lies_in = events[0]["to"].clone();
     for event in events.iter().skip(1).filter(|e| e["outcome"] == "done") {

@@ -30,10 +30,10 @@ fn full() -> File {
 }
 
 fn failed_on_disk(output: &Output, what: &str) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{what}: {said}");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{what}: {message}");
     let expected = format!("error: {what}: cannot be written: No space left on device");
-    assert!(said.starts_with(&expected), "{said}");
+    assert!(message.starts_with(&expected), "{message}");
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn names_of_any_bytes_are_handled() {
         &["trace", "info"],
         &["explain", "--tenant", "w"],
     ] {
-        let (code, said) = run(&[first, &["--color", "always"]].concat());
+        let (code, message) = run(&[first, &["--color", "always"]].concat());
         assert_eq!(code, Some(2), "{first:?}");
-        let said = String::from_utf8(said).unwrap();
-        assert!(said.contains("\\u{1b}[2J") && !said.contains("\u{1b}[2J"), "{said:?}");
+        let message = String::from_utf8(message).unwrap();
+        assert!(message.contains("\\u{1b}[2J") && !message.contains("\u{1b}[2J"), "{message:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const OTHER: [&str; 1] = ["python"];
 
 /// One fenced block.
-pub struct Block {
+pub struct FencedBlock {
     /// `README.md:15`, the line of its first line.
     pub place: String,
     /// The info string after the fence.
@@ -18,7 +18,7 @@ pub struct Block {
 
 /// One command line as a user would type it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Command {
+pub struct DocumentedCommand {
     pub place: String,
     pub line: String,
 }
@@ -42,15 +42,19 @@ pub fn documents() -> Vec<(String, String)> {
 }
 
 /// The fenced blocks of a document, in order.
-pub fn blocks(name: &str, text: &str) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
+pub fn blocks(name: &str, text: &str) -> Vec<FencedBlock> {
+    let mut blocks: Vec<FencedBlock> = Vec::new();
     let mut open = false;
     for (number, line) in text.lines().enumerate() {
         if let Some(language) = line.trim_start().strip_prefix("```") {
             open = !open;
             if open {
                 let place = format!("{name}:{}", number + 2);
-                blocks.push(Block { place, language: language.to_owned(), text: String::new() });
+                blocks.push(FencedBlock {
+                    place,
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
             }
         } else if open && let Some(block) = blocks.last_mut() {
             block.text += line;
@@ -61,7 +65,7 @@ pub fn blocks(name: &str, text: &str) -> Vec<Block> {
 }
 
 /// Returns the commands of a block, or the reason why its kind is unknown.
-pub fn commands(block: &Block) -> Result<Vec<Command>, String> {
+pub fn commands(block: &FencedBlock) -> Result<Vec<DocumentedCommand>, String> {
     let lines: Vec<String> = match block.language.as_str() {
         "sh" => block.text.replace("\\\n", " ").lines().map(without_comment).collect(),
         "text" => {
@@ -72,8 +76,8 @@ pub fn commands(block: &Block) -> Result<Vec<Command>, String> {
         other if OTHER.contains(&other) => Vec::new(),
         other => return Err(format!("{}: what is a block of {other:?}?", block.place)),
     };
-    let said = lines.into_iter().filter(|line| !line.is_empty());
-    Ok(said.map(|line| Command { place: block.place.clone(), line }).collect())
+    let message = lines.into_iter().filter(|line| !line.is_empty());
+    Ok(message.map(|line| DocumentedCommand { place: block.place.clone(), line }).collect())
 }
 
 fn without_comment(line: &str) -> String {
@@ -96,7 +100,7 @@ fn examples(help: &str) -> Vec<String> {
 }
 
 /// Our commands between backticks in running text and tables.
-pub fn mentions(name: &str, text: &str) -> Vec<Command> {
+pub fn mentions(name: &str, text: &str) -> Vec<DocumentedCommand> {
     let mut open = false;
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -108,7 +112,9 @@ pub fn mentions(name: &str, text: &str) -> Vec<Command> {
         }
         let place = format!("{name}:{}", number + 1);
         let code = line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("tierwise "));
-        found.extend(code.map(|code| Command { place: place.clone(), line: code.to_owned() }));
+        found.extend(
+            code.map(|code| DocumentedCommand { place: place.clone(), line: code.to_owned() }),
+        );
     }
     found
 }

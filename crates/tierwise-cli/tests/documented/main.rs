@@ -13,7 +13,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use blocks::{Block, blocks, commands, documents, project};
+use blocks::{FencedBlock, blocks, commands, documents, project};
 
 /// The commands that are not run, by their start, with the reason.
 const NOT_RUN: &[(&str, &[&str])] = &[
@@ -115,8 +115,8 @@ impl Place {
 
     fn problem(&self, line: &str) -> Option<String> {
         let output = self.run(line);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (!output.status.success()).then(|| format!("{line}: {}: {said}", output.status))
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        (!output.status.success()).then(|| format!("{line}: {}: {message}", output.status))
     }
 }
 
@@ -149,14 +149,15 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn every_block() -> Vec<Block> {
+fn every_block() -> Vec<FencedBlock> {
     documents().iter().flat_map(|(name, text)| blocks(name, text)).collect()
 }
 
 #[test]
 fn every_documented_toml_block_is_valid() {
     let place = Place::new();
-    let toml: Vec<Block> = every_block().into_iter().filter(|b| b.language == "toml").collect();
+    let toml: Vec<FencedBlock> =
+        every_block().into_iter().filter(|b| b.language == "toml").collect();
     assert!(toml.len() >= 3, "the README has a scenario and a configuration");
     for block in toml {
         let kind = block.text.lines().next().unwrap_or_default().to_owned();
@@ -190,8 +191,8 @@ fn every_documented_command_runs_or_is_excused() {
         let place = Place::new();
         ran += commands.len();
         for command in commands {
-            let told = |problem| format!("{}: {problem}", command.place);
-            wrong.extend(place.problem(&command.line).map(told));
+            let reported = |problem| format!("{}: {problem}", command.place);
+            wrong.extend(place.problem(&command.line).map(reported));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

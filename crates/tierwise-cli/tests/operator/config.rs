@@ -4,7 +4,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::common::{Directory, refused, succeeded, text, tierwise};
-use crate::machine::Machine;
+use crate::machine::MachineFixture;
 
 #[test]
 fn example_configuration_shows_the_defaults() {
@@ -21,7 +21,7 @@ fn example_configuration_shows_the_defaults() {
 }
 
 /// Returns `doctor`'s finding of a check, and true if it is good.
-fn doctor(machine: &Machine, file: &str, name: &str) -> (bool, String) {
+fn doctor(machine: &MachineFixture, file: &str, name: &str) -> (bool, String) {
     let output = tierwise(&["doctor", "--root", machine.root(), "--config", file, "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let checks = report["checks"].as_array().unwrap();
@@ -37,16 +37,22 @@ fn check_and_doctor_agree() {
     let idle = "[monitor]\nsource = \"idle-bitmap\"\n";
     for (i, content) in ["", big, "policy = \"tpp\"\n", paddr, idle].iter().enumerate() {
         let file = directory.write(&format!("{i}.toml"), content);
-        for machine in [Machine::able("hmat-two-tier"), Machine::copy("hmat-two-tier")] {
+        for machine in
+            [MachineFixture::able("hmat-two-tier"), MachineFixture::copy("hmat-two-tier")]
+        {
             let output = tierwise(&["config", "check", "--root", machine.root(), &file]);
-            let said = text(&output.stdout) + &text(&output.stderr);
+            let printed = text(&output.stdout) + &text(&output.stderr);
             let (fits, found) = doctor(&machine, &file, "policy and floors");
-            assert_eq!(output.status.code(), Some(if fits { 0 } else { 2 }), "{content}: {said}");
-            assert!(said.contains(&found), "{content}: {found}\n{said}");
+            assert_eq!(
+                output.status.code(),
+                Some(if fits { 0 } else { 2 }),
+                "{content}: {printed}"
+            );
+            assert!(printed.contains(&found), "{content}: {found}\n{printed}");
             if fits {
                 let (_, found) = doctor(&machine, &file, "access monitoring");
-                let told = found.split_once(": ").map_or(found.as_str(), |(_, why)| why);
-                assert!(said.contains(told), "{content}: {found}\n{said}");
+                let reported = found.split_once(": ").map_or(found.as_str(), |(_, why)| why);
+                assert!(printed.contains(reported), "{content}: {found}\n{printed}");
             }
         }
     }
@@ -57,13 +63,13 @@ fn check_and_doctor_agree_on_page_cache() {
     let directory = Directory::new();
     let content = "[move]\npage_cache = true\npromote_page_cache = true\n";
     let file = directory.write("t.toml", content);
-    let machine = Machine::copy("hmat-two-tier");
-    let said = succeeded(&["config", "check", "--root", machine.root(), &file]);
+    let machine = MachineFixture::copy("hmat-two-tier");
+    let printed = succeeded(&["config", "check", "--root", machine.root(), &file]);
     for key in ["page_cache", "promote_page_cache"] {
         let (good, found) = doctor(&machine, &file, key);
         assert!(!good, "{key}: {found}");
         let line = format!("On this machine: move.{key} has no effect: {found}");
-        assert!(said.contains(&line), "{line}\n{said}");
+        assert!(printed.contains(&line), "{line}\n{printed}");
     }
 }
 
@@ -71,16 +77,16 @@ fn check_and_doctor_agree_on_page_cache() {
 fn simulator_only_policy_is_refused_live() {
     let directory = Directory::new();
     let file = directory.write("t.toml", "dry_run = true\npolicy = \"tpp\"\n");
-    let said = refused(&["config", "check", "--file-only", &file]);
+    let printed = refused(&["config", "check", "--file-only", &file]);
     assert!(
-        said.starts_with(&format!("{file}:2: policy: the policy \"tpp\" needs hint")),
-        "{said}"
+        printed.starts_with(&format!("{file}:2: policy: the policy \"tpp\" needs hint")),
+        "{printed}"
     );
 }
 
 #[test]
-fn what_could_not_be_checked_is_said() {
-    let (machine, directory) = (Machine::able("one-node"), Directory::new());
+fn what_could_not_be_checked_is_reported() {
+    let (machine, directory) = (MachineFixture::able("one-node"), Directory::new());
     let file = directory.write("t.toml", "");
     let out = succeeded(&["config", "check", "--root", machine.root(), &file]);
     assert!(
@@ -95,15 +101,15 @@ fn what_could_not_be_checked_is_said() {
 fn non_toml_file_is_refused_in_words() {
     let directory = Directory::new();
     let parent = directory.name("");
-    let said = refused(&["config", "check", &parent]);
-    assert_eq!(said, format!("{parent}: it is a directory; name a file in it"));
+    let printed = refused(&["config", "check", &parent]);
+    assert_eq!(printed, format!("{parent}: it is a directory; name a file in it"));
     fs::write(directory.path("binary"), [0xff, 0x00]).unwrap();
-    let said = refused(&["config", "check", &directory.name("binary")]);
-    assert!(said.ends_with(": it is no TOML file: it is not UTF-8 text"), "{said}");
+    let printed = refused(&["config", "check", &directory.name("binary")]);
+    assert!(printed.ends_with(": it is no TOML file: it is not UTF-8 text"), "{printed}");
 }
 
 #[test]
-fn what_differs_from_the_defaults_is_told() {
+fn what_differs_from_the_defaults_is_reported() {
     let directory = Directory::new();
     let file =
         directory.write("own.toml", "policy = \"multi-clock\"\n[cpu]\nbudget_percent = 2.0\n");
@@ -117,13 +123,13 @@ fn what_differs_from_the_defaults_is_told() {
 fn mistakes_name_file_line_and_key() {
     let directory = Directory::new();
     let file = directory.write("wrong.toml", "policy = \"tpp\"\nstat = \"/x\"\n");
-    let said = refused(&["config", "check", &file]);
+    let printed = refused(&["config", "check", &file]);
     assert!(
-        said.starts_with(&format!("{file}:2: stat: no such key; did you mean \"state\"?")),
-        "{said}"
+        printed.starts_with(&format!("{file}:2: stat: no such key; did you mean \"state\"?")),
+        "{printed}"
     );
-    let said = refused(&["config", "check", &directory.name("absent.toml")]);
-    assert!(said.contains("cannot be read: No such file"), "{said}");
+    let printed = refused(&["config", "check", &directory.name("absent.toml")]);
+    assert!(printed.contains("cannot be read: No such file"), "{printed}");
 }
 
 #[test]

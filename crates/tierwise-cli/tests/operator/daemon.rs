@@ -3,13 +3,13 @@ use std::os::unix::net::UnixListener;
 use std::thread::{self, JoinHandle};
 
 use serde_json::Value;
-use tierwised::control::{Command, Reply};
+use tierwised::control::{ControlCommand, Reply};
 use tierwised::view::{Snapshot, TenantTierView, TenantView, TierView};
 
 use crate::common::{Directory, keys, refused, succeeded, text, tierwise};
 
 /// A daemon that answers once, and returns the command that it received.
-fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<Command>) {
+fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<ControlCommand>) {
     let listener = UnixListener::bind(directory.path("control.sock")).unwrap();
     let thread = thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
@@ -24,7 +24,7 @@ fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<Command
 }
 
 /// Runs a command against a daemon that answers so: what it printed, and what the daemon was asked.
-fn told(arguments: &[&str], reply: Reply) -> (String, Command) {
+fn sent(arguments: &[&str], reply: Reply) -> (String, ControlCommand) {
     let directory = Directory::new();
     let (socket, thread) = answering(&directory, reply);
     let out = succeeded(&[arguments, &["--socket", &socket]].concat());
@@ -55,26 +55,26 @@ fn with_snapshot() -> Reply {
 
 #[test]
 fn commands_arrive_and_what_changed_is_printed() {
-    let (out, asked) = told(&["daemon", "pause"], changed("paused: nothing is moved"));
-    assert_eq!((out.as_str(), asked), ("paused: nothing is moved\n", Command::Pause));
-    let (out, asked) = told(&["daemon", "resume"], Reply::done());
-    assert_eq!((out.as_str(), asked), ("nothing changed\n", Command::Resume));
-    let (out, asked) = told(&["daemon", "reload", "--json"], changed("policy: 1"));
+    let (out, asked) = sent(&["daemon", "pause"], changed("paused: nothing is moved"));
+    assert_eq!((out.as_str(), asked), ("paused: nothing is moved\n", ControlCommand::Pause));
+    let (out, asked) = sent(&["daemon", "resume"], Reply::done());
+    assert_eq!((out.as_str(), asked), ("nothing changed\n", ControlCommand::Resume));
+    let (out, asked) = sent(&["daemon", "reload", "--json"], changed("policy: 1"));
     let value: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&value["changed"][0], asked), (&Value::from("policy: 1"), Command::Reload));
-    let (_, asked) = told(&["daemon", "policy", "tpp"], Reply::done());
-    assert_eq!(asked, Command::Policy { recipe: "tpp".into() });
-    let (_, asked) = told(&["daemon", "policy", "own.toml"], Reply::done());
-    let Command::Policy { recipe } = asked else { panic!("{asked:?}") };
+    assert_eq!((&value["changed"][0], asked), (&Value::from("policy: 1"), ControlCommand::Reload));
+    let (_, asked) = sent(&["daemon", "policy", "tpp"], Reply::done());
+    assert_eq!(asked, ControlCommand::Policy { recipe: "tpp".into() });
+    let (_, asked) = sent(&["daemon", "policy", "own.toml"], Reply::done());
+    let ControlCommand::Policy { recipe } = asked else { panic!("{asked:?}") };
     assert!(recipe.starts_with('/') && recipe.ends_with("/own.toml"), "{recipe}");
 }
 
 #[test]
-fn tenants_are_told_as_in_the_configuration() {
+fn tenants_are_given_as_in_the_configuration() {
     let add = ["daemon", "tenant", "add", "shop", "--cgroup", "shop.slice", "--floor", "80GB"];
     let more = ["--class", "latency-critical", "--slo", "5ms"];
-    let (_, asked) = told(&[&add[..], &more].concat(), Reply::done());
-    let Command::TenantAdd { tenant } = asked else { panic!("{asked:?}") };
+    let (_, asked) = sent(&[&add[..], &more].concat(), Reply::done());
+    let ControlCommand::TenantAdd { tenant } = asked else { panic!("{asked:?}") };
     let written: Value = serde_json::to_value(&tenant).unwrap();
     assert_eq!(
         written,
@@ -82,14 +82,14 @@ fn tenants_are_told_as_in_the_configuration() {
                            "slo_ms": 5.0, "weight": 100, "floor": "80GB"})
     );
     let set = ["daemon", "tenant", "set", "shop", "--cap", "25%", "--weight", "200"];
-    let (_, asked) = told(&set, Reply::done());
-    let Command::TenantSet { name, change } = asked else { panic!("{asked:?}") };
+    let (_, asked) = sent(&set, Reply::done());
+    let ControlCommand::TenantSet { name, change } = asked else { panic!("{asked:?}") };
     assert_eq!((name.as_str(), change.weight, change.floor), ("shop", Some(200), None));
-    let (_, asked) = told(&["daemon", "tenant", "remove", "shop"], Reply::done());
-    assert_eq!(asked, Command::TenantRemove { name: "shop".into() });
+    let (_, asked) = sent(&["daemon", "tenant", "remove", "shop"], Reply::done());
+    assert_eq!(asked, ControlCommand::TenantRemove { name: "shop".into() });
     let report = ["daemon", "report", "--tenant", "shop", "--p99", "12ms", "--operations", "9"];
-    let (out, asked) = told(&report, Reply::done());
-    let latency = Command::Latency { tenant: "shop".into(), p99_ms: 12.0, operations: 9 };
+    let (out, asked) = sent(&report, Reply::done());
+    let latency = ControlCommand::Latency { tenant: "shop".into(), p99_ms: 12.0, operations: 9 };
     assert_eq!((out.as_str(), asked), ("", latency));
 }
 
@@ -97,14 +97,14 @@ fn tenants_are_told_as_in_the_configuration() {
 fn refusal_exits_two_and_silence_does_not() {
     let directory = Directory::new();
     let (socket, thread) = answering(&directory, Reply::refused("no tenant \"x\""));
-    let said = refused(&["daemon", "tenant", "remove", "x", "--socket", &socket]);
+    let message = refused(&["daemon", "tenant", "remove", "x", "--socket", &socket]);
     thread.join().unwrap();
-    assert_eq!(said, "no tenant \"x\"");
+    assert_eq!(message, "no tenant \"x\"");
     for command in [&["status"][..], &["daemon", "pause"], &["explain", "--tenant", "a"]] {
         let output = tierwise(&[command, &["--socket", &directory.name("absent.sock")]].concat());
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("no tierwised listens there"), "{said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains("no tierwised listens there"), "{message}");
     }
     let wrong = ["daemon", "tenant", "add", "a", "--pids", "1", "--floor", "much"];
     let output = tierwise(&wrong);
@@ -118,21 +118,21 @@ fn refusal_exits_two_and_silence_does_not() {
 
 #[test]
 fn status_and_snapshot_are_the_daemons_view() {
-    let (out, asked) = told(&["status"], with_snapshot());
-    assert_eq!(asked, Command::Snapshot);
+    let (out, asked) = sent(&["status"], with_snapshot());
+    assert_eq!(asked, ControlCommand::Snapshot);
     assert!(out.contains("DRAM") && out.contains("shop"), "{out}");
     for command in [&["status", "--json"][..], &["daemon", "snapshot"]] {
-        let value: Snapshot = serde_json::from_str(&told(command, with_snapshot()).0).unwrap();
+        let value: Snapshot = serde_json::from_str(&sent(command, with_snapshot()).0).unwrap();
         assert_eq!(Some(Box::new(value)), with_snapshot().snapshot);
     }
 }
 
 #[test]
 fn a_tenant_of_the_daemon_is_explained() {
-    let (out, _) = told(&["explain", "--tenant", "shop"], with_snapshot());
+    let (out, _) = sent(&["explain", "--tenant", "shop"], with_snapshot());
     assert!(out.contains("In DRAM it holds 1 GiB"), "{out}");
     assert!(out.contains("promotion into DRAM"), "{out}");
-    let (out, _) = told(&["explain", "--tenant", "shop", "--json"], with_snapshot());
+    let (out, _) = sent(&["explain", "--tenant", "shop", "--json"], with_snapshot());
     let value: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         keys(&value),
@@ -154,9 +154,9 @@ fn a_tenant_of_the_daemon_is_explained() {
     );
     let directory = Directory::new();
     let (socket, thread) = answering(&directory, with_snapshot());
-    let said = refused(&["explain", "--tenant", "shpo", "--socket", &socket]);
+    let message = refused(&["explain", "--tenant", "shpo", "--socket", &socket]);
     thread.join().unwrap();
-    assert!(said.contains("did you mean \"shop\"?"), "{said}");
+    assert!(message.contains("did you mean \"shop\"?"), "{message}");
     assert_eq!(tierwise(&["explain", "--tenant", "a", "--page", "3"]).status.code(), Some(2));
 }
 

@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use crate::common::{Directory, keys, text, tierwise};
-use crate::machine::Machine;
+use crate::machine::MachineFixture;
 
 /// A configuration whose socket has no listener, so that no daemon of this machine is asked.
 fn config(directory: &Directory, more: &str) -> String {
@@ -10,7 +10,7 @@ fn config(directory: &Directory, more: &str) -> String {
 }
 
 /// Exit code, and the report.
-fn doctor(machine: &Machine, config: &str) -> (Option<i32>, Value) {
+fn doctor(machine: &MachineFixture, config: &str) -> (Option<i32>, Value) {
     let before = machine.content();
     let output = tierwise(&["doctor", "--root", machine.root(), "--config", config, "--json"]);
     assert!(machine.content() == before, "doctor wrote something");
@@ -32,7 +32,7 @@ fn remedy<'a>(report: &'a Value, name: &str) -> &'a str {
 
 #[test]
 fn complete_machine_can_be_managed() {
-    let (machine, directory) = (Machine::able("hmat-two-tier"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("hmat-two-tier"), Directory::new());
     let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(0), &Value::from("manage")), "{report:#}");
     assert_eq!(keys(&report), ["can", "checks"]);
@@ -51,7 +51,7 @@ fn complete_machine_can_be_managed() {
 
 #[test]
 fn one_node_can_only_be_observed() {
-    let (machine, directory) = (Machine::able("one-node"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("one-node"), Directory::new());
     let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(1), &Value::from("observe")));
     let tiers = find(&report, "memory tiers");
@@ -63,7 +63,7 @@ fn one_node_can_only_be_observed() {
 
 #[test]
 fn flat_machine_gets_tiers_from_the_configuration() {
-    let (machine, directory) = (Machine::able("flat-two-node"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("flat-two-node"), Directory::new());
     let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!(code, Some(1));
     let lines = remedy(&report, "memory tiers").split_once('\n').unwrap().1.to_owned();
@@ -73,7 +73,7 @@ fn flat_machine_gets_tiers_from_the_configuration() {
 
 #[test]
 fn no_monitoring_source_means_nothing_works() {
-    let (machine, directory) = (Machine::copy("hmat-two-tier"), Directory::new());
+    let (machine, directory) = (MachineFixture::copy("hmat-two-tier"), Directory::new());
     let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!((code, &report["can"]), (Some(1), &Value::from("nothing")));
     assert!(remedy(&report, "DAMON vaddr").contains("CONFIG_DAMON_SYSFS"));
@@ -82,7 +82,7 @@ fn no_monitoring_source_means_nothing_works() {
 
 #[test]
 fn whoever_holds_damon_is_named() {
-    let (machine, directory) = (Machine::able("cxl-three-tier"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("cxl-three-tier"), Directory::new());
     machine.put("sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds", "1\n");
     machine.put("sys/kernel/mm/damon/admin/kdamonds/0/state", "on\n");
     machine.put("sys/kernel/mm/damon/admin/kdamonds/0/pid", "77\n");
@@ -96,7 +96,7 @@ fn whoever_holds_damon_is_named() {
 
 #[test]
 fn cgroup_v1_stops_only_group_tenants() {
-    let (machine, directory) = (Machine::able("cgroup-v1"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("cgroup-v1"), Directory::new());
     let (code, report) = doctor(&machine, &config(&directory, ""));
     assert_eq!(code, Some(0), "{report:#}");
     let (code, report) =
@@ -107,7 +107,7 @@ fn cgroup_v1_stops_only_group_tenants() {
 
 #[test]
 fn invalid_configuration_is_reported() {
-    let (machine, directory) = (Machine::able("hmat-two-tier"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("hmat-two-tier"), Directory::new());
     let (code, report) = doctor(&machine, &directory.write("wrong.toml", "polcy = \"tpp\"\n"));
     assert_eq!(code, Some(1));
     let found = find(&report, "configuration")["found"].as_str().unwrap();
@@ -128,7 +128,7 @@ fn invalid_configuration_is_reported() {
 
 #[test]
 fn doctor_table_aligns_and_colours_switch_off() {
-    let (machine, directory) = (Machine::able("one-node"), Directory::new());
+    let (machine, directory) = (MachineFixture::able("one-node"), Directory::new());
     let config = config(&directory, "");
     let arguments = ["doctor", "--root", machine.root(), "--config", &config];
     let output = tierwise(&arguments);
@@ -138,8 +138,11 @@ fn doctor_table_aligns_and_colours_switch_off() {
     for line in table.lines().filter(|line| !line.is_empty()) {
         assert!(line[..column].ends_with("  "), "{line}\n{table}");
     }
-    let said = text(&output.stderr);
-    assert!(said.contains("could only observe here; what is missing: memory tiers"), "{said}");
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("could only observe here; what is missing: memory tiers"),
+        "{message}"
+    );
     let coloured = tierwise(&[&arguments[..], &["--color", "always"]].concat());
     assert!(text(&coloured.stdout).contains("\u{1b}["));
 }

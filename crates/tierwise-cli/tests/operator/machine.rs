@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// A copy of a machine below tests/fixtures/linux.
-pub struct Machine(tempfile::TempDir);
+pub struct MachineFixture(tempfile::TempDir);
 
-impl Machine {
+impl MachineFixture {
     pub fn copy(name: &str) -> Self {
         let from =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/linux").join(name);

@@ -9,14 +9,14 @@ fn recording_is_refused_before_changing_anything() {
         refused(&[&["record-live", "-o", &trace, "--pid", "1", "--state", &state], more].concat())
     };
     assert!(refused_with(&[]).contains("the file exists; --force replaces it"));
-    let said = refused_with(&["--sampling", "1s", "--interval", "100ms"]);
-    assert!(said.contains("--sampling is longer than --interval"), "{said}");
+    let message = refused_with(&["--sampling", "1s", "--interval", "100ms"]);
+    assert!(message.contains("--sampling is longer than --interval"), "{message}");
     assert_eq!(directory.files(), ["a.twt"]);
     for wrong in [&["--pid", "0"][..], &["--pid", "1", "--cgroup", "a.slice"], &[]] {
         let output = tierwise(&[&["record-live", "-o", "b.twt"], wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
     let b = directory.name("b.twt");
-    let said = refused(&["record-live", "-o", &b, "--cgroup", "../x", "--state", &state]);
-    assert!(said.contains("are not allowed"), "{said}");
+    let message = refused(&["record-live", "-o", &b, "--cgroup", "../x", "--state", &state]);
+    assert!(message.contains("are not allowed"), "{message}");
 }

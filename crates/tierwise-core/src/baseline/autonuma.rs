@@ -18,7 +18,7 @@
 
 use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
 use super::hot_threshold::HotThreshold;
-use super::kswapd::Marks;
+use super::kswapd::KswapdWatermarks;
 use super::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
 use crate::observe::HintFault;
@@ -77,8 +77,8 @@ impl FaultRules for MemoryTiering {
         pass.promote(fault, from, WatermarkLevel::High);
     }
 
-    fn marks(&self, tier: &Tier) -> Marks {
-        Marks::memory_tiering(tier)
+    fn marks(&self, tier: &Tier) -> KswapdWatermarks {
+        KswapdWatermarks::memory_tiering(tier)
     }
 }
 

@@ -318,7 +318,7 @@ mod tests {
             slowest: TierId(1),
             isolated: Isolation::default(),
         };
-        let mut machine = super::super::testing::Machine::two_tiers();
+        let mut machine = super::super::testing::PolicyFixture::two_tiers();
         machine.allocated(0..3, 0);
         for page in 0..3 {
             lap.scanned(PageId(page), true, &machine.pages);

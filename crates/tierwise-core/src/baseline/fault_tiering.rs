@@ -1,7 +1,7 @@
 //! The common part of AutoNUMA and TPP: the scanner poisons slow pages, hint faults promote them,
 //! and kswapd demotes from the old end of the inactive lists.
 
-use super::kswapd::{Kswapd, Marks};
+use super::kswapd::{Kswapd, KswapdWatermarks};
 use super::numa_scan::NumaScanner;
 use crate::lru::{End, LruLists};
 use crate::migrate::{MigrationPlan, MoveOutcome};
@@ -21,7 +21,7 @@ pub(super) trait FaultRules: Send {
     fn on_moved(&mut self, _outcome: &MoveOutcome, _pages: &mut PageTable) {}
 
     /// The levels of free pages between which kswapd works.
-    fn marks(&self, tier: &Tier) -> Marks;
+    fn marks(&self, tier: &Tier) -> KswapdWatermarks;
 }
 
 /// State shared by the faults of one plan.

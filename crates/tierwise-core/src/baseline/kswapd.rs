@@ -24,14 +24,14 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// The levels of free pages between which kswapd works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct KswapdWatermarks {
     /// Below this it wakes.
     pub(super) wake: Pages,
     /// At this level it sleeps again.
     pub(super) stop: Pages,
 }
 
-impl Marks {
+impl KswapdWatermarks {
     /// From the low watermark up to the promo watermark, the target of kswapd under memory tiering
     /// (`pgdat_balanced`), so that promotions find free pages above the high watermark.
     pub(super) fn memory_tiering(tier: &Tier) -> Self {
@@ -67,7 +67,7 @@ impl Kswapd {
         ctx: &mut PlanContext<'_>,
         lru: &mut LruLists,
         free: &mut FreePages,
-        marks: impl Fn(&Tier) -> Marks,
+        marks: impl Fn(&Tier) -> KswapdWatermarks,
         plan: &mut MigrationPlan,
     ) {
         for tier in ctx.topology.ids().rev() {

@@ -193,7 +193,7 @@ fn append(ranges: &mut Vec<PageRange>, page: PageId) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Machine, SECOND};
+    use super::super::testing::{PolicyFixture, SECOND};
     use super::*;
 
     fn scanner(text: &str, tiers: Tiers) -> NumaScanner {
@@ -201,7 +201,7 @@ mod tests {
         NumaScanner::read(&document.root(), tiers).unwrap()
     }
 
-    fn scan(scanner: &mut NumaScanner, at: u64, machine: &mut Machine) -> Vec<(u32, u32)> {
+    fn scan(scanner: &mut NumaScanner, at: u64, machine: &mut PolicyFixture) -> Vec<(u32, u32)> {
         let mut plan = MigrationPlan::default();
         scanner.run(Timestamp(at), &mut machine.context(), &mut plan, |_, _, _| ());
         plan.poison.iter().map(|r| (r.first.0, r.count)).collect()
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn memory_tiering_poisons_slow_pages_once() {
-        let mut machine = Machine::two_tiers();
+        let mut machine = PolicyFixture::two_tiers();
         machine.allocated(0..4, 0).allocated(4..8, 1).allocated(10..12, 1);
         let mut scanner = scanner("", Tiers::Slow);
         assert_eq!(scan(&mut scanner, SECOND - 1, &mut machine), []);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn scan_ends_at_its_size_and_resumes() {
-        let mut machine = Machine::two_tiers();
+        let mut machine = PolicyFixture::two_tiers();
         machine.allocated(0..10, 1);
         let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::All);
         assert_eq!(scan(&mut scanner, SECOND, &mut machine), [(0, 4)]);
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn scan_skips_eight_times_its_size() {
-        let mut machine = Machine::two_tiers();
+        let mut machine = PolicyFixture::two_tiers();
         machine.allocated(0..40, 0).allocated(40..42, 1);
         let mut scanner = scanner("scan_size = \"16KiB\"", Tiers::Slow);
         assert_eq!(scan(&mut scanner, SECOND, &mut machine), [], "32 fast pages were passed over");

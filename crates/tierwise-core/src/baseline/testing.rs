@@ -29,7 +29,7 @@ pub(crate) fn topology(tiers: usize) -> Topology {
     Topology { page_size: Bytes(4096), tiers: (0..tiers).map(tier).collect() }
 }
 
-pub(crate) struct Machine {
+pub(crate) struct PolicyFixture {
     pub(crate) topology: Topology,
     pub(crate) pages: PageTable,
     pub(crate) free: Vec<Pages>,
@@ -38,7 +38,7 @@ pub(crate) struct Machine {
     pub(crate) obs: Observation,
 }
 
-impl Machine {
+impl PolicyFixture {
     pub(crate) fn new(tiers: usize) -> Self {
         Self {
             topology: topology(tiers),
@@ -110,7 +110,7 @@ impl Machine {
 
 /// A machine and a policy on it.
 pub(super) struct Driven {
-    pub(super) machine: Machine,
+    pub(super) machine: PolicyFixture,
     pub(super) poisoned: Vec<(u32, u32)>,
     policy: Box<dyn Policy>,
 }
@@ -125,7 +125,7 @@ impl Driven {
     }
 
     fn on(section: &str, tiers: usize) -> Self {
-        let machine = Machine::new(tiers);
+        let machine = PolicyFixture::new(tiers);
         let document = Document::parse("t.toml", section).unwrap();
         let root = document.root();
         let name = root.text("algorithm").unwrap().unwrap();

@@ -23,7 +23,7 @@
 //! node for TPP. Demotion goes one tier down if that tier has free memory.
 
 use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
-use super::kswapd::Marks;
+use super::kswapd::KswapdWatermarks;
 use super::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
 use crate::lru::{LruList, LruLists};
@@ -57,9 +57,9 @@ impl Tpp {
 }
 
 /// Section 5.2's demotion watermark, at which demotion both starts and ends.
-fn demotion_marks(tier: &Tier, scale_factor: u64) -> Marks {
+fn demotion_marks(tier: &Tier, scale_factor: u64) -> KswapdWatermarks {
     let mark = Pages(tier.capacity.0 * scale_factor / 10_000).max(tier.watermarks.high);
-    Marks { wake: mark, stop: mark }
+    KswapdWatermarks { wake: mark, stop: mark }
 }
 
 impl FaultRules for ActiveFaults {
@@ -77,7 +77,7 @@ impl FaultRules for ActiveFaults {
         pages.set_flag(outcome.page, Flag::Demoted, demoted);
     }
 
-    fn marks(&self, tier: &Tier) -> Marks {
+    fn marks(&self, tier: &Tier) -> KswapdWatermarks {
         demotion_marks(tier, self.demote_scale_factor)
     }
 }
@@ -114,9 +114,12 @@ mod tests {
     fn demotion_watermark_is_two_percent_or_high() {
         let driven = Driven::new(TPP);
         let mut tier = driven.machine.topology.tiers[0].clone();
-        assert_eq!(demotion_marks(&tier, 200), Marks { wake: Pages(6), stop: Pages(6) });
+        assert_eq!(demotion_marks(&tier, 200), KswapdWatermarks { wake: Pages(6), stop: Pages(6) });
         tier.capacity = Pages(100_000);
-        assert_eq!(demotion_marks(&tier, 200), Marks { wake: Pages(2000), stop: Pages(2000) });
+        assert_eq!(
+            demotion_marks(&tier, 200),
+            KswapdWatermarks { wake: Pages(2000), stop: Pages(2000) }
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! ```
 
 mod error;
+mod limits;
 mod section;
 mod slip;
 

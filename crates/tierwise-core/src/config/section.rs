@@ -10,14 +10,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, nearest};
 use super::{line_of, slip};
-use crate::tenant::Limit;
 use crate::units::Bytes;
 
 /// The allowed sizes.
 const SIZE: &str = "a size above zero, up to 4096TiB, for instance \"16GiB\"";
-
-/// The allowed forms of a limit.
-const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
 /// A table being read. It remembers the keys that were read, so that [`Section::finish`] can refuse
 /// the others.
@@ -57,7 +53,7 @@ impl<'a> Section<'a> {
         self.table.into_iter().flat_map(|t| t.keys()).map(|k| k.get_ref().as_ref())
     }
 
-    fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+    pub(super) fn value(&self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
         self.asked.borrow_mut().push(key);
         self.table.and_then(|t| t.get(key))
     }
@@ -77,7 +73,12 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn wrong(&self, key: &str, found: &DeValue<'_>, allowed: impl Display) -> ConfigError {
+    pub(super) fn wrong(
+        &self,
+        key: &str,
+        found: &DeValue<'_>,
+        allowed: impl Display,
+    ) -> ConfigError {
         self.error(key, format!("found {}; allowed: {allowed}", describe(found)))
     }
 
@@ -314,47 +315,6 @@ impl<'a> Section<'a> {
     /// As [`Section::bytes`].
     pub fn bytes_or(&self, key: &'static str, default: Bytes) -> Result<Bytes, ConfigError> {
         Ok(self.bytes(key)?.unwrap_or(default))
-    }
-
-    /// An amount of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or
-    /// "none", which is `Some(None)`.
-    ///
-    /// # Errors
-    /// The key holds something else.
-    pub fn limit_or_none(&self, key: &'static str) -> Result<Option<Option<Limit>>, ConfigError> {
-        let Some(value) = self.value(key).map(Spanned::get_ref) else { return Ok(None) };
-        self.parse_limit(key, value).map(Some)
-    }
-
-    fn parse_limit(&self, key: &str, value: &DeValue<'_>) -> Result<Option<Limit>, ConfigError> {
-        let share =
-            |text: &str| text.parse().ok().filter(|s| (0.0..=1.0).contains(s)).map(Limit::Resident);
-        let parsed = match value {
-            DeValue::String(text) if text == "auto" => Some(Some(Limit::Auto)),
-            DeValue::String(text) if text == "none" => Some(None),
-            DeValue::String(text) => Bytes::parse(text).ok().map(|b| Some(Limit::Bytes(b))),
-            DeValue::Float(f) => share(f.as_str()).map(Some),
-            DeValue::Integer(i) => share(i.as_str()).map(Some),
-            _ => None,
-        };
-        parsed.ok_or_else(|| {
-            let hint = slip::hint(key, value, &(0.0..=1.0));
-            self.wrong(key, value, format!("{LIMIT}{hint}"))
-        })
-    }
-
-    /// Limits by tier, fastest first: one for the fastest tier, or a list; "none" for a tier
-    /// without one.
-    ///
-    /// # Errors
-    /// The key holds something else.
-    pub fn limits(&self, key: &'static str) -> Result<Vec<Option<Limit>>, ConfigError> {
-        let Some(value) = self.value(key) else { return Ok(Vec::new()) };
-        let all = match value.get_ref() {
-            DeValue::Array(array) => array.iter().collect(),
-            _ => vec![value],
-        };
-        all.into_iter().map(|item| self.parse_limit(key, item.get_ref())).collect()
     }
 
     /// One of a few words.

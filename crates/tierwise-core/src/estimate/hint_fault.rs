@@ -29,7 +29,7 @@ use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// The estimator.
 #[derive(Debug, Clone)]
-pub struct HintFault {
+pub struct HintFaultEstimator {
     lists: LruScan,
     scan_size: Bytes,
     period: Duration,
@@ -42,7 +42,7 @@ pub struct HintFault {
     updated: bool,
 }
 
-impl HintFault {
+impl HintFaultEstimator {
     /// Reads its parameters.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl HintFault {
     }
 }
 
-impl Estimator for HintFault {
+impl Estimator for HintFaultEstimator {
     fn signals(&self) -> Signals {
         Signals { reference_bits: true, hint_faults: true, ..Signals::default() }
     }
@@ -227,24 +227,24 @@ impl Estimator for HintFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::testing::Machine;
+    use crate::baseline::testing::PolicyFixture;
     use crate::config::Document;
     use crate::observe::{HintFault as Fault, TenantReading};
     use crate::share::{Rule, Share};
 
     struct Scanned {
-        machine: Machine,
-        estimator: HintFault,
+        machine: PolicyFixture,
+        estimator: HintFaultEstimator,
         shares: Shares,
     }
 
     impl Scanned {
         fn new(scan_size: &str) -> Self {
-            let mut machine = Machine::new(2);
+            let mut machine = PolicyFixture::new(2);
             let text = format!("scan_size = \"{scan_size}\"");
             let document = Document::parse("t.toml", &text).unwrap();
             let build = BuildContext::new(&machine.topology, 0);
-            let estimator = HintFault::build(&document.root(), &build).unwrap();
+            let estimator = HintFaultEstimator::build(&document.root(), &build).unwrap();
             let usage = vec![Pages(0), Pages(100)];
             machine.tenants = vec![TenantReading { usage, ..TenantReading::default() }];
             Self { machine, estimator, shares: Shares::default() }

@@ -258,20 +258,20 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::testing::Machine;
+    use crate::baseline::testing::PolicyFixture;
     use crate::config::Document;
     use crate::observe::{Sample, TierReading};
 
     /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools
     /// every 1000.
     struct Sampled {
-        machine: Machine,
+        machine: PolicyFixture,
         histogram: Histogram,
     }
 
     impl Sampled {
         fn new() -> Self {
-            let machine = Machine::new(2);
+            let machine = PolicyFixture::new(2);
             let document =
                 Document::parse("t.toml", "adaptation_period = 10\ncooling_period = 1000").unwrap();
             let build = BuildContext::new(&machine.topology, 0);

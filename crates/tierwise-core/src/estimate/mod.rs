@@ -16,7 +16,7 @@ mod tenant_histogram;
 
 pub use adaptive_interval::AdaptiveInterval;
 pub use clock::Clock;
-pub use hint_fault::HintFault;
+pub use hint_fault::HintFaultEstimator;
 pub use histogram::Histogram;
 pub use multi_clock::MultiClock;
 pub use nimble::Nimble;
@@ -38,7 +38,7 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
     StageRow {
         name: "hint-fault",
         summary: "hint faults at each tenant's own rate; the kernel's inactive and active lists",
-        build: |section, ctx| Ok(Box::new(HintFault::build(section, ctx)?)),
+        build: |section, ctx| Ok(Box::new(HintFaultEstimator::build(section, ctx)?)),
     },
     StageRow {
         name: "histogram",

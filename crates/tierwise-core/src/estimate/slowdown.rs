@@ -17,15 +17,15 @@
 //!
 //! ```
 //! use tierwise_core::estimate::slowdown::{LatencyFit, RatioOnly, Slowdown};
-//! use tierwise_core::observe::Counters;
+//! use tierwise_core::observe::CpuCounters;
 //!
 //! let fit = LatencyFit { intercept: 73.0, slope: 202.0 };
 //! let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(fit)), 0.2);
-//! let read = Counters {
+//! let read = CpuCounters {
 //!     l3_miss_ns: 174.0, // 73 + 0.5 * 202
 //!     memory_requests: 20_000.0,
 //!     instructions: 1e6,
-//!     ..Counters::default()
+//!     ..CpuCounters::default()
 //! };
 //! let estimate = slowdown.update(0, &read, 1000).unwrap();
 //! assert_eq!((estimate.miss_ratio, estimate.mpki), (0.5, 10.0));
@@ -33,7 +33,7 @@
 //! assert_eq!(estimate.misses_per_page, 10.0); // 10,000 misses, 1,000 managed pages
 //! ```
 
-use crate::observe::Counters;
+use crate::observe::CpuCounters;
 
 /// The line from miss ratio to L3 miss latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,7 +154,7 @@ impl Slowdown {
     pub fn update(
         &mut self,
         tenant: usize,
-        read: &Counters,
+        read: &CpuCounters,
         managed_pages: u64,
     ) -> Option<SlowdownEstimate> {
         if self.tenants.len() <= tenant {
@@ -175,7 +175,7 @@ impl Slowdown {
         }
     }
 
-    fn metrics(&self, read: &Counters) -> Metrics {
+    fn metrics(&self, read: &CpuCounters) -> Metrics {
         let thousands = read.instructions / 1000.0;
         let miss_ratio = self.classifier.fit().miss_ratio(read.l3_miss_ns);
         let misses = miss_ratio * read.memory_requests;
@@ -218,8 +218,8 @@ mod tests {
 
     const FIT: LatencyFit = LatencyFit { intercept: 100.0, slope: 200.0 };
 
-    fn read(l3_miss_ns: f64, memory_requests: f64) -> Counters {
-        Counters { l3_miss_ns, memory_requests, instructions: 1e6, ..Counters::default() }
+    fn read(l3_miss_ns: f64, memory_requests: f64) -> CpuCounters {
+        CpuCounters { l3_miss_ns, memory_requests, instructions: 1e6, ..CpuCounters::default() }
     }
 
     #[test]
@@ -238,12 +238,12 @@ mod tests {
     #[test]
     fn idle_tenant_is_not_judged() {
         let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(FIT)), 0.2);
-        assert_eq!(slowdown.update(0, &Counters::default(), 10), None);
-        let broken = Counters { l3_miss_ns: f64::NAN, ..read(0.0, 1.0) };
+        assert_eq!(slowdown.update(0, &CpuCounters::default(), 10), None);
+        let broken = CpuCounters { l3_miss_ns: f64::NAN, ..read(0.0, 1.0) };
         assert_eq!(slowdown.update(0, &broken, 10), None);
         // An idle tenant keeps its last estimate.
         let known = slowdown.update(0, &read(300.0, 1000.0), 10).unwrap();
-        assert_eq!(slowdown.update(0, &Counters::default(), 10), Some(known));
+        assert_eq!(slowdown.update(0, &CpuCounters::default(), 10), Some(known));
     }
 
     #[test]

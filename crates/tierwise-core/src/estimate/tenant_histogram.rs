@@ -332,12 +332,12 @@ impl Estimator for TenantHistogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::testing::Machine;
+    use crate::baseline::testing::PolicyFixture;
     use crate::config::Document;
     use crate::observe::Sample;
 
     struct Sampled {
-        machine: Machine,
+        machine: PolicyFixture,
         histogram: TenantHistogram,
     }
 
@@ -345,7 +345,7 @@ mod tests {
         fn new(parameters: &str) -> Self {
             let document = Document::parse("t.toml", parameters).unwrap();
             let histogram = TenantHistogram::build(&document.root()).unwrap();
-            Self { machine: Machine::new(2), histogram }
+            Self { machine: PolicyFixture::new(2), histogram }
         }
 
         /// Samples each page `times` times.

@@ -6,12 +6,12 @@ use crate::units::{Pages, TenantId};
 
 /// Classes, hottest first: base pages, and accesses of one such page. Kept for its memory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Curve {
+pub(super) struct HotnessCurve {
     classes: Vec<(Pages, f64)>,
     accesses: f64,
 }
 
-impl Curve {
+impl HotnessCurve {
     /// Reads the estimator's classes.
     pub(super) fn read(&mut self, tenant: TenantId, estimator: &dyn Estimator) {
         self.classes.clear();

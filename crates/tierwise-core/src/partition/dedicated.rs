@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
 use crate::estimate::slowdown::{Classifier, LatencyFit, RatioOnly, Slowdown, SlowdownEstimate};
-use crate::observe::{Counters, Observation, Signals};
+use crate::observe::{CpuCounters, Observation, Signals};
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
 use crate::share::{Rule, Share, Shares};
@@ -24,7 +24,7 @@ const SAME_MACHINE: f64 = 0.25;
 
 /// A tenant that takes part.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Member {
+pub struct DedicatedTenant {
     /// The tenant.
     pub tenant: TenantId,
     /// Its memory, in base pages.
@@ -41,10 +41,10 @@ pub(super) struct Dedicated {
     pub(super) step_ratio: f64,
     slowdown: Slowdown,
     /// By tenant: the counters since the last decision.
-    counted: Vec<Option<Counters>>,
+    counted: Vec<Option<CpuCounters>>,
     /// By tenant: true if it took part in the last decision, or takes part in the present one.
     known: Vec<bool>,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<DedicatedTenant>,
 }
 
 impl Dedicated {
@@ -110,7 +110,7 @@ impl Dedicated {
             if !std::mem::replace(&mut self.known[i], true) {
                 newcomers.push(self.members.len());
             }
-            self.members.push(Member { tenant, pages, dedicated, estimate });
+            self.members.push(DedicatedTenant { tenant, pages, dedicated, estimate });
         }
         // The tenants of the first decision found the machine empty, and keep what they allocated.
         if newcomers.len() < self.members.len() {
@@ -120,7 +120,12 @@ impl Dedicated {
     }
 
     /// Writes the members' shares.
-    pub(super) fn end(&self, now: Timestamp, shares: &mut Shares, rule: impl Fn(&Member) -> Rule) {
+    pub(super) fn end(
+        &self,
+        now: Timestamp,
+        shares: &mut Shares,
+        rule: impl Fn(&DedicatedTenant) -> Rule,
+    ) {
         let free = Share::FREE;
         for (i, _) in self.known.iter().enumerate().filter(|&(_, &takes_part)| !takes_part) {
             shares.set(now, TenantId(i as u16), TierId::FASTEST, free, Rule::Configured);
@@ -132,7 +137,7 @@ impl Dedicated {
     }
 
     /// The reason of a member's share.
-    pub(super) fn lent(&self, member: &Member) -> Rule {
+    pub(super) fn lent(&self, member: &DedicatedTenant) -> Rule {
         Rule::Lent {
             by: self.slowdown.classifier().name(),
             outlier: member.estimate.is_outlier,
@@ -171,12 +176,12 @@ fn dedicated_share(topology: &Topology) -> f64 {
 
 /// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same
 /// number of pages each. If one cannot, the rest make up for it.
-pub(super) fn welcome(members: &mut [Member], new: usize, share: f64) {
+pub(super) fn welcome(members: &mut [DedicatedTenant], new: usize, share: f64) {
     let wanted = (members[new].pages as f64 * share) as u64;
     let gives = wanted > members[new].dedicated;
     let mut left = wanted.abs_diff(members[new].dedicated);
     loop {
-        let can = |m: &Member| if gives { m.dedicated } else { m.pages - m.dedicated };
+        let can = |m: &DedicatedTenant| if gives { m.dedicated } else { m.pages - m.dedicated };
         let able: Vec<usize> =
             (0..members.len()).filter(|&i| i != new && can(&members[i]) > 0).collect();
         let Some(count) = u64::try_from(able.len()).ok().filter(|&count| count > 0 && left > 0)
@@ -199,11 +204,16 @@ pub(super) fn welcome(members: &mut [Member], new: usize, share: f64) {
 mod tests {
     use super::*;
 
-    fn member(tenant: u16, pages: u64, dedicated: u64) -> Member {
-        Member { tenant: TenantId(tenant), pages, dedicated, estimate: SlowdownEstimate::default() }
+    fn member(tenant: u16, pages: u64, dedicated: u64) -> DedicatedTenant {
+        DedicatedTenant {
+            tenant: TenantId(tenant),
+            pages,
+            dedicated,
+            estimate: SlowdownEstimate::default(),
+        }
     }
 
-    fn dedicated(members: &[Member]) -> Vec<u64> {
+    fn dedicated(members: &[DedicatedTenant]) -> Vec<u64> {
         members.iter().map(|m| m.dedicated).collect()
     }
 

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::dedicated::{Dedicated, Member};
+use super::dedicated::{Dedicated, DedicatedTenant};
 use crate::config::{ConfigError, Section};
 use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
@@ -63,14 +63,14 @@ pub fn share_by_credits(asks: &mut [Ask], capacity: u64, unit: u64) -> Vec<u64> 
     let mut got: Vec<u64> = asks.iter().map(own).collect();
     let mut left = capacity.saturating_sub(got.iter().sum());
     let mut lenders = Lenders::new(asks, &got);
-    let lacks = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);
+    let shortfall = |ask: &Ask, got: u64| ask.demand.min(ask.limits.1).saturating_sub(got);
     let place = |i: usize, ask: &Ask, got: u64| {
-        (lacks(ask, got) > 0 && ask.credits >= 1.0).then(|| (order(ask.credits), Reverse(i)))
+        (shortfall(ask, got) > 0 && ask.credits >= 1.0).then(|| (order(ask.credits), Reverse(i)))
     };
     let all = asks.iter().zip(&got).enumerate();
     let mut borrowers: BinaryHeap<_> = all.filter_map(|(i, (a, &got))| place(i, a, got)).collect();
     while let Some((_, Reverse(i))) = borrowers.pop().filter(|_| left > 0) {
-        let limit = lacks(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
+        let limit = shortfall(&asks[i], got[i]).min(left).min(asks[i].credits as u64);
         let pages = unit.max(1).min(limit);
         got[i] += pages;
         left -= pages;
@@ -144,11 +144,11 @@ impl Karma {
         let members = &mut self.common.members;
         let capacity: u64 = members.iter().map(|m| m.dedicated).sum();
         let pages: u64 = members.iter().map(|m| m.pages).sum();
-        let fair = |m: &Member| m.pages as f64 * capacity as f64 / pages.max(1) as f64;
+        let fair = |m: &DedicatedTenant| m.pages as f64 * capacity as f64 / pages.max(1) as f64;
         let limit = members.iter().map(|m| m.tenant.index() + 1).max().unwrap_or(0);
         self.credits.resize(limit.max(self.credits.len()), 0.0);
         let (credits, guaranteed, ratio) = (&self.credits, self.guaranteed, self.common.step_ratio);
-        let ask = |m: &Member| {
+        let ask = |m: &DedicatedTenant| {
             let step = (m.pages as f64 * ratio) as u64;
             let limits = (m.dedicated.saturating_sub(step), (m.dedicated + step).min(m.pages));
             Ask {
@@ -170,7 +170,7 @@ impl Karma {
 }
 
 /// Leaves pages that no tenant could pay for, or wanted, with their present tenants.
-fn keep(members: &[Member], asks: &[Ask], got: &mut [u64], capacity: u64) {
+fn keep(members: &[DedicatedTenant], asks: &[Ask], got: &mut [u64], capacity: u64) {
     let mut left = capacity.saturating_sub(got.iter().sum());
     for (i, member) in members.iter().enumerate() {
         let part = member.dedicated.saturating_sub(got[i]).min(left);
@@ -209,7 +209,7 @@ impl Partitioner for Karma {
     ) {
         self.common.start(ctx);
         self.round();
-        let credits = |m: &Member| self.credits[m.tenant.index()];
+        let credits = |m: &DedicatedTenant| self.credits[m.tenant.index()];
         self.common.end(now, shares, |m| Rule::Credited {
             outlier: m.estimate.is_outlier,
             credits: credits(m),

@@ -14,11 +14,11 @@ use crate::units::Timestamp;
 
 /// Writes no shares, and runs only on such a machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Managed {
+pub struct HardwareManaged {
     signals: Signals,
 }
 
-impl Managed {
+impl HardwareManaged {
     /// Reads its parameter.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl Managed {
     }
 }
 
-impl Partitioner for Managed {
+impl Partitioner for HardwareManaged {
     fn signals(&self) -> Signals {
         self.signals
     }

@@ -9,10 +9,10 @@
 //!
 //! ```
 //! use tierwise_core::estimate::slowdown::SlowdownEstimate;
-//! use tierwise_core::partition::{Member, lend};
+//! use tierwise_core::partition::{DedicatedTenant, lend};
 //! use tierwise_core::units::TenantId;
 //!
-//! let member = |tenant, misses_per_page, is_outlier| Member {
+//! let member = |tenant, misses_per_page, is_outlier| DedicatedTenant {
 //!     tenant: TenantId(tenant),
 //!     pages: 1000,
 //!     dedicated: 330,
@@ -33,7 +33,7 @@
 
 use std::time::Duration;
 
-use super::dedicated::{Dedicated, Member};
+use super::dedicated::{Dedicated, DedicatedTenant};
 use crate::config::{ConfigError, Section};
 use crate::observe::{Observation, Signals};
 use crate::page::PageTable;
@@ -45,7 +45,7 @@ use crate::units::Timestamp;
 
 /// Listing 1: ranks the members and lets outliers borrow. Leaves them in the order of their ranks,
 /// lowest first.
-pub fn lend(members: &mut [Member], step_ratio: f64) {
+pub fn lend(members: &mut [DedicatedTenant], step_ratio: f64) {
     members.sort_by(|a, b| {
         let outlier = a.estimate.is_outlier.cmp(&b.estimate.is_outlier);
         let misses = a.estimate.misses_per_page.total_cmp(&b.estimate.misses_per_page);
@@ -125,13 +125,19 @@ mod tests {
     use crate::estimate::slowdown::SlowdownEstimate;
     use crate::units::TenantId;
 
-    fn member(tenant: u16, pages: u64, dedicated: u64, misses: f64, is_outlier: bool) -> Member {
+    fn member(
+        tenant: u16,
+        pages: u64,
+        dedicated: u64,
+        misses: f64,
+        is_outlier: bool,
+    ) -> DedicatedTenant {
         let (misses_per_page, other) = (misses, SlowdownEstimate::default());
         let estimate = SlowdownEstimate { misses_per_page, is_outlier, ..other };
-        Member { tenant: TenantId(tenant), pages, dedicated, estimate }
+        DedicatedTenant { tenant: TenantId(tenant), pages, dedicated, estimate }
     }
 
-    fn lent(members: &mut [Member]) -> Vec<u64> {
+    fn lent(members: &mut [DedicatedTenant]) -> Vec<u64> {
         lend(members, 0.1);
         members.sort_by_key(|m| m.tenant);
         members.iter().map(|m| m.dedicated).collect()
@@ -191,7 +197,7 @@ mod tests {
             let member = |(i, &(pages, dedicated, misses, outlier))| {
                 member(i, pages, dedicated, misses, outlier)
             };
-            let mut members: Vec<Member> = (0u16..).zip(&all).map(member).collect();
+            let mut members: Vec<DedicatedTenant> = (0u16..).zip(&all).map(member).collect();
             let after = lent(&mut members);
             prop_assert_eq!(after.iter().sum::<u64>(), all.iter().map(|m| m.1).sum::<u64>());
             for (&after, &(pages, before, _, outlier)) in after.iter().zip(&all) {

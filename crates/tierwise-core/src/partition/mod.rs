@@ -15,13 +15,13 @@ mod profit;
 mod thrash;
 mod tierwise;
 
-pub use dedicated::Member;
+pub use dedicated::DedicatedTenant;
 pub use equilibria::{Equilibria, promotion_rate};
 pub use karma::{Ask, Karma, share_by_credits};
-pub use managed::Managed;
+pub use managed::HardwareManaged;
 pub use memstrata::{Memstrata, lend};
 pub use mtat::{Mtat, largest_step, reward};
-pub use need::{Need, Service};
+pub use need::{ServiceNeed, ServiceReading};
 pub use none::NoPartitioner;
 pub use profit::{WORSE, pays};
 pub use thrash::ThrashTable;
@@ -45,7 +45,7 @@ pub const TABLE: &[StageRow<dyn Partitioner>] = &[
     StageRow {
         name: "managed",
         summary: "no shares, on a machine whose CPU manages a tier",
-        build: |section, _| Ok(Box::new(Managed::build(section)?)),
+        build: |section, _| Ok(Box::new(HardwareManaged::build(section)?)),
     },
     StageRow {
         name: "memstrata",

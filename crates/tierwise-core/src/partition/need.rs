@@ -26,11 +26,11 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tierwise_core::partition::{Need, Service};
+//! use tierwise_core::partition::{ServiceNeed, ServiceReading};
 //! use tierwise_core::units::Timestamp;
 //!
 //! // Ten servers, 10,000 requests per second of 1 ms, one more server busy if all misses are slow.
-//! let at = |busy: f64, access_ratio| Service {
+//! let at = |busy: f64, access_ratio| ServiceReading {
 //!     busy: 10.0 * busy,
 //!     servers: 10.0,
 //!     misses: 1e7,
@@ -38,7 +38,7 @@
 //!     added_ns: 100.0,
 //!     requests: 1e4 * busy,
 //! };
-//! let (need, slo) = (Need::default(), Duration::from_millis(20));
+//! let (need, slo) = (ServiceNeed::default(), Duration::from_millis(20));
 //! let ratio = |service| need.access_ratio(Timestamp(0), &service, slo);
 //! assert_eq!(ratio(at(0.5, 0.0)), 0.0); // two thirds busy at a third more load
 //! assert!((0.1..0.2).contains(&ratio(at(0.73, 0.0)))); // nearly all busy: some must be fast
@@ -81,7 +81,7 @@ const GUARD: Duration = Duration::from_secs(10);
 
 /// The counters of a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Service {
+pub struct ServiceReading {
     /// Servers busy, on average.
     pub busy: f64,
     /// Servers in all.
@@ -96,7 +96,7 @@ pub struct Service {
     pub requests: f64,
 }
 
-impl Service {
+impl ServiceReading {
     fn utilisation(&self) -> f64 {
         self.busy / self.servers.max(1e-9)
     }
@@ -115,7 +115,7 @@ impl Service {
 
 /// The learned properties of one service.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Need {
+pub struct ServiceNeed {
     queue: f64,
     guarded: Timestamp,
     started: Option<Timestamp>,
@@ -125,16 +125,16 @@ pub struct Need {
     rises: VecDeque<(Timestamp, f64)>,
 }
 
-impl Default for Need {
+impl Default for ServiceNeed {
     fn default() -> Self {
         let (loads, rises) = (VecDeque::new(), VecDeque::new());
         Self { queue: QUEUE, guarded: Timestamp::ZERO, started: None, loads, rises }
     }
 }
 
-impl Need {
+impl ServiceNeed {
     /// The share of accesses that must be fast for the load that is provided for.
-    pub fn access_ratio(&self, at: Timestamp, now: &Service, slo: Duration) -> f64 {
+    pub fn access_ratio(&self, at: Timestamp, now: &ServiceReading, slo: Duration) -> f64 {
         let excess = now.busy - self.limit(now, slo) * now.servers / self.ahead(at, now);
         let span = now.misses * now.added_ns * 1e-9;
         if span <= 0.0 {
@@ -144,7 +144,7 @@ impl Need {
     }
 
     /// The highest utilisation that is safe.
-    fn limit(&self, now: &Service, slo: Duration) -> f64 {
+    fn limit(&self, now: &ServiceReading, slo: Duration) -> f64 {
         if now.requests <= 0.0 {
             return UNCOUNTED;
         }
@@ -153,7 +153,7 @@ impl Need {
     }
 
     /// The ratio of the load that is provided for to the present one.
-    fn ahead(&self, at: Timestamp, now: &Service) -> f64 {
+    fn ahead(&self, at: Timestamp, now: &ServiceReading) -> f64 {
         let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
         let min = if known { 0.0 } else { UNKNOWN_RISE };
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
@@ -162,7 +162,13 @@ impl Need {
 
     /// Learns from an interval that ended with this latency. Returns true while the guard has taken
     /// over.
-    pub fn learn(&mut self, at: Timestamp, now: &Service, p99: Duration, slo: Duration) -> bool {
+    pub fn learn(
+        &mut self,
+        at: Timestamp,
+        now: &ServiceReading,
+        p99: Duration,
+        slo: Duration,
+    ) -> bool {
         self.follow(at, now.misses);
         let utilisation = now.utilisation();
         // A queue that an overload left behind does not predict the next one.
@@ -204,10 +210,10 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     /// One server, requests of 12.5 us, a tenth of them for misses if all are slow.
-    fn at(load: f64) -> Service {
+    fn at(load: f64) -> ServiceReading {
         let (busy, requests) = (load, 80_000.0 * load);
         let misses = 10.0 * requests;
-        Service { busy, servers: 1.0, misses, access_ratio: 0.5, added_ns: 125.0, requests }
+        ServiceReading { busy, servers: 1.0, misses, access_ratio: 0.5, added_ns: 125.0, requests }
     }
 
     fn seconds(n: u64) -> Timestamp {
@@ -216,7 +222,7 @@ mod tests {
 
     #[test]
     fn observed_lateness_lowers_safe_load_and_fades() {
-        let mut need = Need::default();
+        let mut need = ServiceNeed::default();
         let before = need.limit(&at(0.8), SLO);
         assert!(before > 0.98, "{before}: 16 times the time of a request is 2 % of half the SLO");
         need.learn(seconds(1), &at(0.8), Duration::from_millis(9), SLO);
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn overload_does_not_change_learned_latency() {
-        let mut need = Need::default();
+        let mut need = ServiceNeed::default();
         assert!(need.learn(seconds(1), &at(1.0), SLO * 100, SLO));
         assert!(need.learn(seconds(2), &at(0.9), SLO * 10, SLO), "its queue drains");
         assert_eq!(need.queue, QUEUE);
@@ -237,7 +243,7 @@ mod tests {
 
     #[test]
     fn largest_recent_rise_is_provided_for() {
-        let mut need = Need::default();
+        let mut need = ServiceNeed::default();
         let calm = Duration::from_micros(50);
         let mut ahead = |from: u64, to: u64, load: f64| {
             assert!((from..to).all(|i| !need.learn(seconds(i), &at(load), calm, SLO)));
@@ -252,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_guard_stays_for_ten_seconds() {
-        let mut need = Need::default();
+        let mut need = ServiceNeed::default();
         assert!(need.learn(seconds(0), &at(1.0), SLO * 2, SLO));
         assert!(need.learn(seconds(9), &at(0.5), SLO / 4, SLO));
         assert!(!need.learn(seconds(10), &at(0.5), SLO / 4, SLO));

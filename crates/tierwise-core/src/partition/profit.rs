@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_have_to_tell_pages_apart() {
+    fn ticks_have_to_distinguish_pages() {
         assert_eq!(after(3, 4, 4).promotion(TENANT), 1.0);
         assert_eq!(sampled(3, 4, 4, true).promotion(TENANT), 0.125);
         assert_eq!(sampled(3, 8, 4, true).promotion(TENANT), 1.0);

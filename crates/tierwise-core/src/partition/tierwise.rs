@@ -32,9 +32,9 @@
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-use super::curve::Curve;
+use super::curve::HotnessCurve;
 use super::floors::{Default as DefaultFloor, Floors, cap};
-use super::need::{Need, Service};
+use super::need::{ServiceNeed, ServiceReading};
 use super::profit::Profit;
 use super::thrash::ThrashControl;
 use crate::config::{ConfigError, Section};
@@ -81,8 +81,8 @@ const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 /// The state of one tenant.
 #[derive(Debug, Clone, Default)]
 struct Tenant {
-    curve: Curve,
-    need: Need,
+    curve: HotnessCurve,
+    need: ServiceNeed,
     /// Since the last decision.
     instructions: f64,
     fast_misses: f64,
@@ -203,7 +203,7 @@ impl Tierwise {
             return Some((t.last_share.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
         };
         let (fast, slow) = latencies(ctx.topology);
-        let service = Service {
+        let service = ServiceReading {
             busy: t.busy / seconds,
             servers: t.cpus,
             misses: t.misses / seconds,

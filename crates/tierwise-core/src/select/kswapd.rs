@@ -2,7 +2,7 @@
 //! that make room for promotions.
 
 use super::pass::Pass;
-use super::regulated::{Need, Pressure};
+use super::regulated::{DemotionReason, RegulatedDemotion};
 use crate::migrate::Cause;
 use crate::share::{Share, cap_marks};
 use crate::stage::Scope;
@@ -13,15 +13,15 @@ use crate::units::{PageId, Pages, TenantId, TierId};
 /// watermark and demotes until they reach the high one (MULTI-CLOCK, section III-C;
 /// `balance_pgdat`).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kswapd {
+pub(super) struct RegulatedKswapd {
     awake: [bool; Topology::MAX_TIERS],
     /// Base pages that each tier could still take when a page last did not fit into it.
     refused: [Pages; Topology::MAX_TIERS],
-    pressure: Pressure,
+    pressure: RegulatedDemotion,
     found: Vec<PageId>,
 }
 
-impl Kswapd {
+impl RegulatedKswapd {
     /// Demotes from tiers under pressure, slowest first, so that a tier has free pages when the
     /// next faster one needs them. From the slowest tier nothing is demoted.
     pub(super) fn balance(&mut self, pass: &mut Pass<'_, '_>) {
@@ -38,7 +38,7 @@ impl Kswapd {
             let wanted = marks.high.saturating_sub(free).min(self.takes(lower, pass));
             self.found.clear();
             if wanted > Pages(0) {
-                self.pressure.find(tier, wanted, Need::Pressure, pass, &mut self.found);
+                self.pressure.find(tier, wanted, DemotionReason::Pressure, pass, &mut self.found);
             }
             for i in 0..self.found.len() {
                 self.demote(self.found[i], lower, Cause::Pressure, pass);
@@ -100,7 +100,7 @@ impl Kswapd {
 /// Pages of the upper tier that can make room for promotions, found once and used one by one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Victims {
-    pressure: Pressure,
+    pressure: RegulatedDemotion,
     /// Pages of tenants above their floors.
     shared: Vec<PageId>,
     shared_used: usize,
@@ -128,7 +128,7 @@ impl Victims {
         let wanted = wanted.saturating_sub(pass.projection.free.of(upper));
         let held = |t: TenantId| pass.projection.held(t, upper);
         let entitled = tenant.is_some_and(|t| held(t) < pass.shares.of(t, upper).floor);
-        let need = if entitled { Need::Entitled } else { Need::Wish };
+        let need = if entitled { DemotionReason::Entitled } else { DemotionReason::Wish };
         self.limit = tenant.map_or(Share::UNCAPPED, |t| limit(t, upper, pass));
         let beyond = tenant.map_or(Pages(0), |t| (held(t) + incoming).saturating_sub(self.limit));
         if wanted > Pages(0) {

@@ -30,7 +30,7 @@
 //! promote-list has no limit by default. exchange takes 1024: the paper says "a fixed number"
 //! without naming it, and this is its number of pages in a scan (section V-C).
 
-use super::kswapd::{Kswapd, Victims};
+use super::kswapd::{RegulatedKswapd, Victims};
 use super::pass::{Pass, Projection};
 use super::regulated::RateLimitedPromotion;
 use crate::config::{ConfigError, Section};
@@ -56,7 +56,7 @@ pub struct LruSelector {
     on_no_victim: OnNoVictim,
     /// A tier under pressure promotes too, not only at a scan.
     promotes_under_pressure: bool,
-    kswapd: Kswapd,
+    kswapd: RegulatedKswapd,
     victims: Victims,
     candidates: RateLimitedPromotion,
     projection: Projection,
@@ -92,7 +92,7 @@ impl LruSelector {
             limit: Pages(section.whole_or("pages", pages, 1..=u64::MAX)?),
             on_no_victim,
             promotes_under_pressure,
-            kswapd: Kswapd::default(),
+            kswapd: RegulatedKswapd::default(),
             victims: Victims::default(),
             candidates: RateLimitedPromotion::default(),
             projection: Projection::default(),

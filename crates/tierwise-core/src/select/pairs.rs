@@ -142,22 +142,22 @@ impl Pairs {
             match side.holds.abs_diff(floor) {
                 0 => {}
                 surplus if side.holds > floor => lenders.push((tenant, surplus)),
-                lacks => borrowers.push((tenant, lacks)),
+                shortfall => borrowers.push((tenant, shortfall)),
             }
         }
         let mut lent: u64 = lenders.iter().map(|&(_, surplus)| surplus).sum();
         // The first lender is the last element, which is removed once it has lent its surplus.
         lenders.reverse();
-        for (borrower, mut lacks) in borrowers {
+        for (borrower, mut shortfall) in borrowers {
             let mut groups = Groups::of(&self.sides[borrower].managed, ctx.pages);
-            while lacks > 0 && !groups.is_empty() {
+            while shortfall > 0 && !groups.is_empty() {
                 let group = groups.take(self.draw(groups.len()));
                 let mut wanted = size(group, ctx.pages);
                 // The whole group or none of it: the last group may exceed the missing pages.
                 if wanted > lent {
                     break;
                 }
-                lacks = lacks.saturating_sub(wanted);
+                shortfall = shortfall.saturating_sub(wanted);
                 plan.moves.extend(group.iter().map(|&(_, page)| up(page, Cause::Grow)));
                 while wanted > 0 {
                     let Some(page) = self.lend_one(&mut lenders, ctx.pages) else { break };

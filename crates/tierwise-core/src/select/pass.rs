@@ -75,15 +75,16 @@ impl<'a, 'b> Pass<'a, 'b> {
         if !share.partitioned {
             return share.cap;
         }
-        let lacks = |other: TenantId| {
+        let shortfall = |other: TenantId| {
             let below = self.ctx.topology.ids().filter(|&below| below > tier);
             let slower: Pages = below.map(|below| self.projection.held(other, below)).sum();
             let floor = self.shares.of(other, tier).floor;
             floor.saturating_sub(self.projection.held(other, tier)).min(slower)
         };
         let others = self.projection.tenants().filter(|&other| other != tenant);
-        let lacking: Pages = others.map(lacks).sum();
-        let spare = self.projection.free.of(tier).saturating_sub(keep).saturating_sub(lacking);
+        let missing_pages: Pages = others.map(shortfall).sum();
+        let spare =
+            self.projection.free.of(tier).saturating_sub(keep).saturating_sub(missing_pages);
         (self.projection.held(tenant, tier) + spare).max(share.floor).min(share.cap)
     }
 

@@ -38,9 +38,9 @@ pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Page
 }
 
 /// The reason for a demotion. It decides which pages beside cold ones above the floors
-/// [`Pressure::find`] may take.
+/// [`RegulatedDemotion::find`] may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum DemotionReason {
     /// A tenant above its own floor would promote: no others.
     Wish,
     /// A tenant lacks its entitlement: hot pages above the floors.
@@ -58,18 +58,18 @@ enum Heat {
 
 /// Distributes a shortage over the tenants. Kept for its memory.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pressure {
+pub(super) struct RegulatedDemotion {
     /// Base pages that each tenant may still give.
     over: Vec<(TenantId, Pages)>,
 }
 
-impl Pressure {
+impl RegulatedDemotion {
     /// Adds to `out` pages of a tier until their base pages reach `wanted`.
     pub(super) fn find(
         &mut self,
         tier: TierId,
         wanted: Pages,
-        need: Need,
+        need: DemotionReason,
         pass: &mut Pass<'_, '_>,
         out: &mut Vec<PageId>,
     ) {
@@ -84,10 +84,10 @@ impl Pressure {
             (scan > Pages(0)).then_some((tenant, scan))
         }));
         let mut found = self.take(tier, wanted, Heat::Cold, pass, out);
-        if need != Need::Wish && found < wanted {
+        if need != DemotionReason::Wish && found < wanted {
             found += self.take(tier, wanted - found, Heat::Any, pass, out);
         }
-        if need == Need::Pressure && found < wanted {
+        if need == DemotionReason::Pressure && found < wanted {
             self.over.clear();
             let projection = &pass.projection;
             let all = projection.tenants().map(|tenant| (tenant, projection.held(tenant, tier)));
@@ -136,7 +136,7 @@ impl Pressure {
 pub(super) struct RateLimitedPromotion {
     order: Vec<Option<TenantId>>,
     /// Base pages that each tenant's rate has allowed and that were not used, below one page.
-    carry: Vec<f64>,
+    remainders: Vec<f64>,
     /// The candidates of the last search.
     pub(super) found: Vec<PageId>,
 }
@@ -187,18 +187,18 @@ impl RateLimitedPromotion {
         if rate >= 1.0 || self.found.is_empty() {
             return;
         }
-        if self.carry.len() <= tenant.index() {
-            self.carry.resize(tenant.index() + 1, 0.0);
+        if self.remainders.len() <= tenant.index() {
+            self.remainders.resize(tenant.index() + 1, 0.0);
         }
         let frames = |page: &PageId| ctx.pages.frames(*page) as f64;
         let all: f64 = self.found.iter().map(frames).sum();
-        let mut allowed = self.carry[tenant.index()] + rate * all;
+        let mut allowed = self.remainders[tenant.index()] + rate * all;
         let mut kept = 0;
         while let Some(page) = self.found.get(kept).map(frames).filter(|&page| page <= allowed) {
             allowed -= page;
             kept += 1;
         }
         self.found.truncate(kept);
-        self.carry[tenant.index()] = allowed;
+        self.remainders[tenant.index()] = allowed;
     }
 }

@@ -19,7 +19,7 @@
 //! room. A partition is such a cap unless memory is free to which no other tenant is entitled.
 
 use super::pass::{Pass, Projection};
-use super::regulated::{Need, Pressure};
+use super::regulated::{DemotionReason, RegulatedDemotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cause, MigrationPlan};
 use crate::policy::PlanContext;
@@ -36,7 +36,7 @@ pub struct Threshold {
     promotion_free: f64,
     hot: Vec<PageId>,
     cold: Vec<PageId>,
-    pressure: Pressure,
+    pressure: RegulatedDemotion,
     projection: Projection,
 }
 
@@ -54,7 +54,7 @@ impl Threshold {
             promotion_free: promotion / 100.0,
             hot: Vec::new(),
             cold: Vec::new(),
-            pressure: Pressure::default(),
+            pressure: RegulatedDemotion::default(),
             projection: Projection::default(),
         })
     }
@@ -73,7 +73,7 @@ impl Threshold {
         }
         let cold = &mut self.cold;
         match scope.tenant {
-            None => self.pressure.find(scope.tier, limit, Need::Pressure, pass, cold),
+            None => self.pressure.find(scope.tier, limit, DemotionReason::Pressure, pass, cold),
             Some(_) => pass.estimator.demotable(scope, limit, pass.ctx.pages, cold),
         }
         for &page in &self.cold {
@@ -166,7 +166,7 @@ impl Selector for Threshold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::baseline::testing::Machine;
+    use crate::baseline::testing::PolicyFixture;
     use crate::config::Document;
     use crate::estimate::Histogram;
     use crate::observe::{Sample, TenantReading};
@@ -176,7 +176,7 @@ mod tests {
 
     /// Pages with samples are hot; pages without are cold after the first update.
     struct Memtis {
-        machine: Machine,
+        machine: PolicyFixture,
         estimator: Histogram,
         selector: Threshold,
         shares: Shares,
@@ -184,7 +184,7 @@ mod tests {
 
     impl Memtis {
         fn new(tiers: usize, text: &str) -> Self {
-            let machine = Machine::new(tiers);
+            let machine = PolicyFixture::new(tiers);
             let build = BuildContext::new(&machine.topology, 0);
             let document = Document::parse("t.toml", "threshold_min = 5").unwrap();
             let estimator = Histogram::build(&document.root(), &build).unwrap();
@@ -264,11 +264,11 @@ mod tests {
 
     /// Tenant 0 has ten fast pages and fifty slow ones; tenant 1 has forty, of which `lacking` are
     /// slow.
-    fn partitioned(share: u64, lacking: u64) -> Memtis {
+    fn partitioned(share: u64, missing_pages: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
-        memtis.machine.allocated_by(1, 200..200 + 40 - lacking as u32, 0);
-        memtis.machine.allocated_by(1, 300..300 + lacking as u32, 1);
+        memtis.machine.allocated_by(1, 200..200 + 40 - missing_pages as u32, 0);
+        memtis.machine.allocated_by(1, 300..300 + missing_pages as u32, 1);
         memtis.cold();
         for (tenant, pages) in [share, 40].into_iter().enumerate() {
             let (id, share) = (TenantId(tenant as u16), Share::partition(Pages(pages)));
@@ -278,7 +278,7 @@ mod tests {
             let usage = vec![Pages(fast), Pages(slow)];
             TenantReading { usage, ..TenantReading::default() }
         };
-        memtis.machine.tenants = vec![reading(10, 50), reading(40 - lacking, lacking)];
+        memtis.machine.tenants = vec![reading(10, 50), reading(40 - missing_pages, missing_pages)];
         memtis
     }
 

@@ -66,7 +66,7 @@ const MAX_CHANGE: f64 = 4.0;
 
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Costs {
+pub struct SteeringCosts {
     /// Time that a last-level miss takes less in the fastest tier than in the slowest.
     pub saved: Duration,
     /// CPU time of migrating one base page.
@@ -88,7 +88,7 @@ pub struct IdlePages {
 
 /// Counts of the kernel, now.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct KernelReading {
     /// Base pages promoted since the machine started.
     pub promoted: u64,
     /// Base pages whose hint fault was within the hot threshold, since the machine started.
@@ -131,16 +131,16 @@ pub struct Victims {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tierwise_core::steer::{IdlePages, Reading, Victims, victims};
+/// use tierwise_core::steer::{IdlePages, KernelReading, Victims, victims};
 /// use tierwise_core::units::Pages;
 ///
 /// let of = |ms, pages| IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) };
 /// let fast = vec![of(0, 800), of(100, 150), of(3000, 50)];
-/// let reading = Reading { fast, ..Reading::default() };
+/// let reading = KernelReading { fast, ..KernelReading::default() };
 /// let idle = Some(Duration::from_millis(100));
 /// assert_eq!(victims(&reading), Victims { pages: Pages(200), idle });
 /// ```
-pub fn victims(reading: &Reading) -> Victims {
+pub fn victims(reading: &KernelReading) -> Victims {
     let mut classes = reading.fast.clone();
     classes.sort_by(|a, b| b.idle.cmp(&a.idle));
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
@@ -161,18 +161,18 @@ pub fn victims(reading: &Reading) -> Victims {
 }
 
 /// All pages of the fast tier that the kernel can demote.
-fn total(reading: &Reading) -> u64 {
+fn total(reading: &KernelReading) -> u64 {
     reading.fast.iter().fold(0, |sum, class| class.pages.0.saturating_add(sum))
 }
 
 /// Computes the course from one reading per second.
 #[derive(Debug, Clone)]
 pub struct Steering {
-    costs: Costs,
+    costs: SteeringCosts,
     threshold: Duration,
     victims: Victims,
     scanning: Scanning,
-    last: Option<(Timestamp, Reading)>,
+    last: Option<(Timestamp, KernelReading)>,
     /// Candidates per second of late.
     candidates: f64,
     /// The stock: base pages that may be promoted at once.
@@ -181,7 +181,7 @@ pub struct Steering {
 
 impl Steering {
     /// Starts without a scan: nothing is known of the fast pages yet.
-    pub fn new(costs: Costs) -> Self {
+    pub fn new(costs: SteeringCosts) -> Self {
         Self {
             costs,
             threshold: FIRST_THRESHOLD,
@@ -212,7 +212,7 @@ impl Steering {
     }
 
     /// Takes a reading. Returns the course.
-    pub fn update(&mut self, now: Timestamp, reading: &Reading) -> Course {
+    pub fn update(&mut self, now: Timestamp, reading: &KernelReading) -> Course {
         self.victims = victims(reading);
         if let Some((before, last)) = &self.last {
             let seconds = now.since(*before).as_secs_f64();

@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use super::{Costs, PERIOD, Reading, Victims};
+use super::{KernelReading, PERIOD, SteeringCosts, Victims};
 use crate::units::{Pages, Timestamp};
 
 /// Last-level misses per access to a page: between one and 64, the lines of a page, and it is not
@@ -43,7 +43,7 @@ const GROWN: f64 = 1.0 / 16.0;
 /// The longest pause: the kernel's longest scan period by default.
 pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Counts since the machine started, as in [`Reading`].
+/// Counts since the machine started, as in [`KernelReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     promoted: u64,
@@ -54,8 +54,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn of(reading: &Reading) -> Self {
-        let &Reading { promoted, candidates, demoted, faults, poisoned, .. } = reading;
+    pub(super) fn of(reading: &KernelReading) -> Self {
+        let &KernelReading { promoted, candidates, demoted, faults, poisoned, .. } = reading;
         Self { promoted, candidates, demoted, faults, poisoned }
     }
 
@@ -82,12 +82,12 @@ enum State {
 /// Decides when the kernel scans.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scanning {
-    costs: Costs,
+    costs: SteeringCosts,
     state: State,
 }
 
 impl Scanning {
-    pub(super) fn new(costs: Costs) -> Self {
+    pub(super) fn new(costs: SteeringCosts) -> Self {
         let state = State::Off { since: Timestamp::ZERO, cost: 0.0, victims: Pages(0) };
         Self { costs, state }
     }
@@ -135,7 +135,7 @@ impl Scanning {
         victims: &Victims,
         threshold: Duration,
     ) -> (f64, f64) {
-        let Costs { saved, copy, fault, .. } = self.costs;
+        let SteeringCosts { saved, copy, fault, .. } = self.costs;
         let idle = victims.idle.map_or(0.0, |idle| 1.0 / idle.as_secs_f64().max(1e-9));
         let hotter = (1.0 / threshold.as_secs_f64().max(1e-9) - idle).max(0.0);
         let each = HORIZON.as_secs_f64() * MISSES_PER_ACCESS * saved.as_secs_f64() * hotter;
@@ -165,7 +165,7 @@ fn effect(pass: &Counts, before: &Counts) -> f64 {
 mod tests {
     use super::*;
 
-    const COSTS: Costs = Costs {
+    const COSTS: SteeringCosts = SteeringCosts {
         saved: Duration::from_nanos(130),
         copy: Duration::from_nanos(2500),
         fault: Duration::from_nanos(5000),
@@ -249,7 +249,7 @@ mod tests {
         let scanning = Scanning::new(COSTS);
         assert_eq!(scanning.pause(0.0), PERIOD);
         assert_eq!(scanning.pause(f64::MAX), MAX_PAUSE);
-        let many = Scanning::new(Costs { cpus: 64.0, ..COSTS });
+        let many = Scanning::new(SteeringCosts { cpus: 64.0, ..COSTS });
         assert_eq!(many.pause(6.4), Duration::from_secs(10));
     }
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const COSTS: Costs = Costs {
+const COSTS: SteeringCosts = SteeringCosts {
     saved: Duration::from_nanos(130),
     copy: Duration::from_nanos(2600),
     fault: Duration::from_nanos(5000),
@@ -17,11 +17,14 @@ fn class(ms: u64, pages: u64) -> IdlePages {
     IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) }
 }
 
-fn idle(ms: u64, pages: u64) -> Reading {
-    Reading { fast: vec![class(0, 100_000 - pages), class(ms, pages)], ..Reading::default() }
+fn idle(ms: u64, pages: u64) -> KernelReading {
+    KernelReading {
+        fast: vec![class(0, 100_000 - pages), class(ms, pages)],
+        ..KernelReading::default()
+    }
 }
 
-fn threshold_ms(reading: &Reading, seconds: u64) -> u64 {
+fn threshold_ms(reading: &KernelReading, seconds: u64) -> u64 {
     let mut steering = Steering::new(COSTS);
     let mut course = steering.course();
     for n in 0..=seconds {
@@ -35,7 +38,7 @@ fn threshold_is_half_of_the_victims_idle_time() {
     assert_eq!(threshold_ms(&idle(100, 50_000), 0), 50);
     assert_eq!(threshold_ms(&idle(100, 50_000), 5), 50);
     assert_eq!(threshold_ms(&idle(9000, 50_000), 5), 1000);
-    let free = Reading { free: Pages(50_000), ..idle(100, 0) };
+    let free = KernelReading { free: Pages(50_000), ..idle(100, 0) };
     assert_eq!(threshold_ms(&free, 0), 1000);
 }
 
@@ -55,7 +58,7 @@ fn rate_is_bounded_by_victims_and_by_the_stock() {
         .chain([(140_000, 6300), (140_000, 6200)])
         .enumerate()
         .map(|(n, (promoted, victims))| {
-            let reading = Reading { promoted, ..idle(500, victims) };
+            let reading = KernelReading { promoted, ..idle(500, victims) };
             steering.update(second(n as u64), &reading).rate.unwrap().0
         })
         .collect();
@@ -69,21 +72,22 @@ fn excess_candidates_lower_the_threshold() {
     let mut threshold = Duration::ZERO;
     for n in 0..6 {
         let candidates = if n < 4 { 0 } else { (n - 3) * 400_000 };
-        threshold =
-            steering.update(second(n), &Reading { candidates, ..idle(4000, 50_000) }).threshold;
+        threshold = steering
+            .update(second(n), &KernelReading { candidates, ..idle(4000, 50_000) })
+            .threshold;
     }
     // Eight times the rate; three tenths of that are known after one second, half after two.
     assert!(threshold < MAX_THRESHOLD / 6, "{threshold:?}");
 }
 
-fn readings() -> impl Strategy<Value = (u64, Reading)> {
+fn readings() -> impl Strategy<Value = (u64, KernelReading)> {
     let class = (any::<u64>(), any::<u64>())
         .prop_map(|(ns, pages)| IdlePages { idle: Duration::from_nanos(ns), pages: Pages(pages) });
     let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     (any::<u64>(), counts, any::<u64>(), proptest::collection::vec(class, 0..6)).prop_map(
         |(at, (promoted, candidates, demoted, faults, poisoned), free, fast)| {
             let free = Pages(free);
-            (at, Reading { promoted, candidates, demoted, faults, poisoned, free, fast })
+            (at, KernelReading { promoted, candidates, demoted, faults, poisoned, free, fast })
         },
     )
 }
@@ -98,7 +102,7 @@ proptest! {
         cpus in 0.0..1e6,
     ) {
         let ns = Duration::from_nanos;
-        let costs = Costs { saved: ns(saved), copy: ns(copy), fault: ns(fault), cpus };
+        let costs = SteeringCosts { saved: ns(saved), copy: ns(copy), fault: ns(fault), cpus };
         let mut steering = Steering::new(costs);
         for (at, reading) in readings {
             let course = steering.update(Timestamp(at), &reading);

@@ -57,7 +57,7 @@ pub fn recipe(name: &str, changes: &[(&str, &str)]) -> Recipe {
 }
 
 /// An engine and the machine it decides for.
-pub struct Machine {
+pub struct EngineFixture {
     pub engine: Engine,
     pub obs: Observation,
     pub free: Vec<u64>,
@@ -68,7 +68,7 @@ pub struct Machine {
     now: Timestamp,
 }
 
-impl Machine {
+impl EngineFixture {
     pub fn new(recipe: Recipe, capacities: &[u64]) -> Self {
         let mut config = EngineConfig::new(recipe);
         config.learning = Some(Arc::new(Null));

@@ -94,8 +94,9 @@ pub(super) fn read(file: &str, bytes: &[u8]) -> Result<Forest, ForestError> {
 
 fn forest(bytes: &[u8]) -> Result<Forest, String> {
     let model = Model::decode(bytes).map_err(|e| format!("no ONNX file: {e}"))?;
-    let said = |key: &str| model.metadata.iter().find(|e| e.key == key).map(|e| e.value.as_str());
-    let features = said("features").unwrap_or("nothing");
+    let printed =
+        |key: &str| model.metadata.iter().find(|e| e.key == key).map(|e| e.value.as_str());
+    let features = printed("features").unwrap_or("nothing");
     if features != feature_names() {
         return Err(format!(
             "it was trained on {features}; the counters at hand are {}; train it again with \
@@ -104,9 +105,9 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
         ));
     }
     let number = |key: &str| {
-        let value = said(key).and_then(|v| v.parse::<f64>().ok()).filter(|v| v.is_finite());
+        let value = printed(key).and_then(|v| v.parse::<f64>().ok()).filter(|v| v.is_finite());
         value.ok_or_else(|| {
-            let found = said(key).unwrap_or("nothing");
+            let found = printed(key).unwrap_or("nothing");
             format!(
                 "its {key} is {found}; allowed: a number; train it again with \
                      scripts/train_slowdown.py"

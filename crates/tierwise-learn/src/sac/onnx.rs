@@ -45,19 +45,19 @@ pub(super) struct OperatorSet {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Graph {
     #[prost(message, repeated, tag = "1")]
-    pub(super) nodes: Vec<Node>,
+    pub(super) nodes: Vec<OnnxNode>,
     #[prost(string, optional, tag = "2")]
     pub(super) name: Option<String>,
     #[prost(message, repeated, tag = "5")]
     pub(super) initializers: Vec<Weights>,
     #[prost(message, repeated, tag = "11")]
-    pub(super) inputs: Vec<Value>,
+    pub(super) inputs: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
-    pub(super) outputs: Vec<Value>,
+    pub(super) outputs: Vec<ValueInfo>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Node {
+pub(super) struct OnnxNode {
     #[prost(string, repeated, tag = "1")]
     pub(super) inputs: Vec<String>,
     #[prost(string, repeated, tag = "2")]
@@ -93,15 +93,15 @@ pub(super) struct Weights {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Value {
+pub(super) struct ValueInfo {
     #[prost(string, optional, tag = "1")]
     pub(super) name: Option<String>,
     #[prost(message, optional, tag = "2")]
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<ValueKind>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Kind {
+pub(super) struct ValueKind {
     #[prost(message, optional, tag = "1")]
     pub(super) tensor: Option<TensorKind>,
 }
@@ -129,12 +129,12 @@ pub(super) struct Dimension {
 }
 
 /// A float tensor of shape `[N, columns]`.
-fn value(name: &str, columns: i64) -> Value {
+fn value(name: &str, columns: i64) -> ValueInfo {
     let rows = Dimension { size: None, name: Some("N".into()) };
     let columns = Dimension { size: Some(columns), name: None };
     let shape = TensorShape { dimensions: vec![rows, columns] };
     let tensor = TensorKind { element: Some(FLOAT), shape: Some(shape) };
-    Value { name: Some(name.into()), kind: Some(Kind { tensor: Some(tensor) }) }
+    ValueInfo { name: Some(name.into()), kind: Some(ValueKind { tensor: Some(tensor) }) }
 }
 
 fn weights(name: String, tensor: &Tensor) -> candle_core::Result<Weights> {
@@ -146,8 +146,8 @@ fn weights(name: String, tensor: &Tensor) -> candle_core::Result<Weights> {
     })
 }
 
-fn node(operator: &str, inputs: Vec<String>, output: &str, attributes: Vec<Attribute>) -> Node {
-    Node {
+fn node(operator: &str, inputs: Vec<String>, output: &str, attributes: Vec<Attribute>) -> OnnxNode {
+    OnnxNode {
         inputs,
         outputs: vec![output.into()],
         name: Some(format!("make_{output}")),

@@ -10,7 +10,7 @@ use super::mlp::column;
 /// Largest state number or reward taken. Networks want inputs of about one (MTAT's are ratios, and
 /// rewards in -1..=1, eq. 2); a thousand times that is a forgotten scaling, and its square must
 /// stay far from f32's largest number.
-const LARGEST: f32 = 1000.0;
+const MAX_NUMBER: f32 = 1000.0;
 
 /// The result of one decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Transition {
 
 impl Transition {
     /// This transition fit for learning: the action clipped into -1..=1 (MTAT, algorithm 1, line
-    /// 5). None if a number is not finite or larger than [`LARGEST`].
+    /// 5). None if a number is not finite or larger than [`MAX_NUMBER`].
     fn checked(mut self) -> Option<Self> {
         let usable = self.action.is_finite() && usable(&self.state) && usable(&self.next);
         self.action = self.action.clamp(-1.0, 1.0);
@@ -38,7 +38,7 @@ impl Transition {
 }
 
 fn fits(number: f32) -> bool {
-    number.is_finite() && number.abs() <= LARGEST
+    number.is_finite() && number.abs() <= MAX_NUMBER
 }
 
 /// True if every number of a state can be learned from.

@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn missing_cpu_time_is_named() {
-        let said = usage(Path::new("cpu.stat"), "user_usec 1\n").unwrap_err();
-        assert!(said.to_string().contains("no usage_usec"), "{said}");
+        let message = usage(Path::new("cpu.stat"), "user_usec 1\n").unwrap_err();
+        assert!(message.to_string().contains("no usage_usec"), "{message}");
     }
 
     proptest! {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tierwise_core::units::Bytes;
 
-use super::pressure::Pressure;
-use super::stat::{Events, MemoryStat};
+use super::pressure::MemoryPressure;
+use super::stat::{MemoryEvents, MemoryStat};
 use super::{cpu, numa_stat};
 use crate::bytes::parsed;
 use crate::directories::{Directories, Visit};
@@ -29,12 +29,12 @@ pub struct Buffers {
 /// A control group. It may vanish at any time: errors of what is gone answer
 /// [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Group {
+pub struct Cgroup {
     /// Its directory.
     pub path: PathBuf,
 }
 
-impl Group {
+impl Cgroup {
     /// The group of a directory.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -84,7 +84,7 @@ impl Group {
     /// Adds its page cache by node, of all groups below it too.
     ///
     /// # Errors
-    /// As [`Group::usage`].
+    /// As [`Cgroup::usage`].
     pub fn page_cache(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
         reader.bytes(&self.path, format_args!("memory.numa_stat"))?;
         let (path, text) = reader.last();
@@ -94,7 +94,7 @@ impl Group {
     /// All memory charged to it, kernel memory too.
     ///
     /// # Errors
-    /// As [`Group::usage`].
+    /// As [`Cgroup::usage`].
     pub fn current(&self) -> Result<Bytes> {
         file::value(&self.path.join("memory.current"), "a number of bytes").map(Bytes)
     }
@@ -102,7 +102,7 @@ impl Group {
     /// What the kernel counted of it.
     ///
     /// # Errors
-    /// As [`Group::usage`].
+    /// As [`Cgroup::usage`].
     pub fn counters(&self) -> Result<MemoryStat> {
         let path = self.path.join("memory.stat");
         MemoryStat::parse(&path, file::bytes(&path)?)
@@ -111,10 +111,10 @@ impl Group {
     /// How often it met its limits.
     ///
     /// # Errors
-    /// As [`Group::usage`].
-    pub fn events(&self) -> Result<Events> {
+    /// As [`Cgroup::usage`].
+    pub fn events(&self) -> Result<MemoryEvents> {
         let path = self.path.join("memory.events");
-        Events::parse(&path, file::bytes(&path)?)
+        MemoryEvents::parse(&path, file::bytes(&path)?)
     }
 
     /// Time that its tasks waited for memory; `None` where the kernel does not measure it (booted
@@ -122,7 +122,7 @@ impl Group {
     ///
     /// # Errors
     /// The file is not what it should be.
-    pub fn pressure(&self, reader: &mut Reader) -> Result<Option<Pressure>> {
+    pub fn pressure(&self, reader: &mut Reader) -> Result<Option<MemoryPressure>> {
         match reader.bytes_if_there(&self.path, format_args!("memory.pressure")) {
             // `psi=0`, or cgroup.pressure of this group switched off.
             Err(LinuxError::File { source, .. })
@@ -134,7 +134,7 @@ impl Group {
             other => other.map(drop)?,
         }
         let (path, text) = reader.last();
-        Pressure::parse(path, text).map(Some)
+        MemoryPressure::parse(path, text).map(Some)
     }
 
     /// CPU time since it was made, of all groups below it too. Every group has it, with or
@@ -208,9 +208,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn service(name: &str) -> (crate::roots::Roots, Group) {
+    fn service(name: &str) -> (crate::roots::Roots, Cgroup) {
         let roots = fixture::machine("hmat-two-tier");
-        let group = Group::new(roots.cgroup.join(name));
+        let group = Cgroup::new(roots.cgroup.join(name));
         (roots, group)
     }
 
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn processes_of_deep_groups_are_members() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
-        let group = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
+        let group = Cgroup::new(roots.cgroup.join("system.slice/redis-server.service"));
         let mut pids = Vec::new();
         deep::make(&group.path, 40);
         deep::put(&group.path, 40, "cgroup.procs", "4711\n");
@@ -266,18 +266,18 @@ mod tests {
     #[test]
     fn vanished_group_differs_from_damaged_one() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
-        let gone = Group::new(roots.cgroup.join("system.slice/none.service"));
+        let gone = Cgroup::new(roots.cgroup.join("system.slice/none.service"));
         assert!(!gone.exists());
         let (mut buffers, mut pids) = (Buffers::default(), Vec::new());
         assert!(gone.usage(&mut buffers.reader, &mut Vec::new()).unwrap_err().is_gone());
         assert!(gone.processes(&mut buffers, &mut pids).unwrap_err().is_gone());
         assert_eq!(gone.pressure(&mut buffers.reader).unwrap(), None);
-        let redis = Group::new(roots.cgroup.join("system.slice/redis-server.service"));
+        let redis = Cgroup::new(roots.cgroup.join("system.slice/redis-server.service"));
         fixture::put(&redis.path.join("cgroup.procs"), "101\n0\nmany\n105\n");
         redis.processes(&mut buffers, &mut pids).unwrap();
         assert_eq!(pids, [101, 105]);
-        let said = &buffers.faults.kept()[0].problem;
-        assert!(said.contains("cgroup.procs:3: found \"many\""), "{said}");
+        let message = &buffers.faults.kept()[0].problem;
+        assert!(message.contains("cgroup.procs:3: found \"many\""), "{message}");
         fixture::put(&redis.path.join("cgroup.procs"), "0\n101\n");
         pids.clear();
         redis.processes(&mut buffers, &mut pids).unwrap();

@@ -1,8 +1,8 @@
 //! Control groups, version 2 (`Documentation/admin-guide/cgroup-v2.rst`).
 //!
 //! - [`check`]: is it cgroup v2, with the memory controller?
-//! - [`Pattern`]: a path, a glob or a unit's name, and the groups that fit it now.
-//! - [`Group`]: processes, memory by node, counters, pressure, CPUs, reclaim.
+//! - [`GroupPattern`]: a path, a glob or a unit's name, and the groups that fit it now.
+//! - [`Cgroup`]: processes, memory by node, counters, pressure, CPUs, reclaim.
 //! - [`numa_stat`], [`stat`], [`pressure`], [`cpu`]: the files' formats.
 
 pub mod cpu;
@@ -13,8 +13,8 @@ mod pattern;
 pub mod pressure;
 pub mod stat;
 
-pub use group::{Buffers, Group};
+pub use group::{Buffers, Cgroup};
 pub use mounts::check;
-pub use pattern::Pattern;
-pub use pressure::{Pressure, Stall};
-pub use stat::{Events, MemoryStat};
+pub use pattern::GroupPattern;
+pub use pressure::{MemoryPressure, Stall};
+pub use stat::{MemoryEvents, MemoryStat};

@@ -74,20 +74,20 @@ mod tests {
     }
 
     #[test]
-    fn a_hybrid_machine_is_told_so() {
-        let said = check(&fixture::machine("cgroup-v1")).unwrap_err().to_string();
+    fn a_hybrid_machine_is_reported() {
+        let message = check(&fixture::machine("cgroup-v1")).unwrap_err().to_string();
         assert!(
-            said.starts_with(
+            message.starts_with(
                 "the memory controller belongs to cgroup v1 (mounted on /sys/fs/cgroup/memory); \
                  cgroup v2 on /sys/fs/cgroup/unified is without it; boot with \
                  systemd.unified_cgroup_hierarchy=1"
             ),
-            "{said}"
+            "{message}"
         );
     }
 
     #[test]
-    fn cgroup_versions_are_told_apart() {
+    fn cgroup_versions_are_distinguished() {
         let there = Path::new("/sys/fs/cgroup");
         let v1 = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n";
         assert!(describe(v1, there).contains("cgroup v1 (memory on /sys/fs/cgroup/memory)"));
@@ -100,11 +100,11 @@ mod tests {
     }
 
     #[test]
-    fn a_switched_off_controller_is_said() {
+    fn a_switched_off_controller_is_reported() {
         let (_dir, roots) = fixture::copy("one-node");
         fixture::put(&roots.cgroup.join("cgroup.controllers"), "cpu io pids\n");
-        let said = check(&roots).unwrap_err().to_string();
-        assert!(said.contains("without the memory controller; boot without"), "{said}");
+        let message = check(&roots).unwrap_err().to_string();
+        assert!(message.contains("without the memory controller; boot without"), "{message}");
         std::fs::remove_file(roots.cgroup.join("cgroup.controllers")).unwrap();
         std::fs::remove_dir_all(roots.proc.join("self")).unwrap();
         assert!(check(&roots).unwrap_err().to_string().contains("cgroup v2 is not mounted on"));

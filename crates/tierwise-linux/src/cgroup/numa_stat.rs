@@ -18,7 +18,8 @@
 //! use tierwise_linux::cgroup::numa_stat;
 //!
 //! let text = "anon N0=8192 N1=0\ninactive_anon N0=4096 N1=0\nactive_anon N0=4096 N1=0\n\
-//!             kernel_stack N0=16384 N1=0\nactive_file N0=0 N1=12288\npgdemote_kswapd N0=99 N1=0\n";
+//!             kernel_stack N0=16384 N1=0\nactive_file N0=0 N1=12288\n\
+//!             pgdemote_kswapd N0=99 N1=0\n";
 //! let mut usage = Vec::new();
 //! numa_stat::usage(Path::new("memory.numa_stat"), text, &mut usage)?;
 //! assert_eq!(usage, [(0, Bytes(8192)), (1, Bytes(12288))]);
@@ -104,18 +105,23 @@ mod tests {
     #[test]
     fn damage_is_named_with_its_line() {
         let text = "anon N0=1\nactive_anon N0=1 N1:2\n";
-        let said = usage(Path::new("memory.numa_stat"), text, &mut Vec::new()).unwrap_err();
-        assert!(said.to_string().starts_with("memory.numa_stat:2: found \"N1:2\""), "{said}");
+        let message = usage(Path::new("memory.numa_stat"), text, &mut Vec::new()).unwrap_err();
+        assert!(message.to_string().starts_with("memory.numa_stat:2: found \"N1:2\""), "{message}");
     }
 
     proptest! {
         #[test]
-        fn every_byte_of_a_list_counts_once(of in prop::collection::vec((0u32..4, 0u64..1 << 40), 0..12)) {
-            let row = |(i, (node, bytes)): (usize, &(u32, u64))| format!("{} N{node}={bytes}\n", LISTS[i % 5]);
+        fn every_byte_of_a_list_counts_once(
+            of in prop::collection::vec((0u32..4, 0u64..1 << 40), 0..12)
+        ) {
+            let row = |(i, (node, bytes)): (usize, &(u32, u64))| {
+                format!("{} N{node}={bytes}\n", LISTS[i % 5])
+            };
             let text: String = of.iter().enumerate().map(row).collect();
             let mut sum = Vec::new();
             usage(Path::new("f"), &text, &mut sum).unwrap();
-            prop_assert_eq!(sum.iter().map(|u| u.1.0).sum::<u64>(), of.iter().map(|o| o.1).sum::<u64>());
+            let written = of.iter().map(|o| o.1).sum::<u64>();
+            prop_assert_eq!(sum.iter().map(|u| u.1.0).sum::<u64>(), written);
             prop_assert!(sum.windows(2).all(|pair| pair[0].0 < pair[1].0));
         }
 

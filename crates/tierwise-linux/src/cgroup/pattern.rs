@@ -28,9 +28,9 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use rustix::fs::lgetxattr;
 
-use super::group::{Buffers, Group};
+use super::group::{Buffers, Cgroup};
 use crate::directories::{Directories, Visit};
-use crate::error::{LinuxError, Result, says_gone};
+use crate::error::{LinuxError, Result, means_gone};
 use crate::roots::Roots;
 
 /// Where cgroup v2 is mounted for everyone; a path may be written with it.
@@ -41,11 +41,11 @@ const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
 /// Most groups that an error names: an administrator compares a few, and a tenant may make
 /// thousands.
-const MAX_SAID: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// A pattern of group paths.
 #[derive(Debug, Clone)]
-pub struct Pattern {
+pub struct GroupPattern {
     written: String,
     /// The directory below the mount point above which nothing can fit.
     prefix: PathBuf,
@@ -115,7 +115,7 @@ fn is_user_manager(directory: &Path) -> bool {
     name.starts_with(b"user@") && name.ends_with(b".service")
 }
 
-impl Pattern {
+impl GroupPattern {
     /// Reads a pattern.
     ///
     /// # Errors
@@ -165,14 +165,19 @@ impl Pattern {
     /// # Errors
     /// A directory of the cgroup file system cannot be listed, or several groups have the name of
     /// one unit ([`LinuxError::Ambiguous`]); `out` is empty then.
-    pub fn groups(&self, roots: &Roots, buffers: &mut Buffers, out: &mut Vec<Group>) -> Result<()> {
+    pub fn groups(
+        &self,
+        roots: &Roots,
+        buffers: &mut Buffers,
+        out: &mut Vec<Cgroup>,
+    ) -> Result<()> {
         let found = match fs::symlink_metadata(&roots.cgroup) {
             Ok(mount) => {
                 let delegation = Delegation { owner: Owner::of(&mount), is_marked };
                 self.find(roots, delegation, buffers, out)
             }
             // No mount point, no groups.
-            Err(e) if says_gone(&e) => {
+            Err(e) if means_gone(&e) => {
                 out.clear();
                 Ok(())
             }
@@ -182,14 +187,14 @@ impl Pattern {
         found.inspect_err(|_| out.clear())
     }
 
-    fn refuse_several(&self, roots: &Roots, found: &[Group]) -> Result<()> {
+    fn refuse_several(&self, roots: &Roots, found: &[Cgroup]) -> Result<()> {
         if !self.single || found.len() < 2 {
             return Ok(());
         }
-        let below = |group: &Group| {
+        let below = |group: &Cgroup| {
             group.path.strip_prefix(&roots.cgroup).unwrap_or(&group.path).to_owned()
         };
-        let groups = found.iter().take(MAX_SAID).map(below).collect();
+        let groups = found.iter().take(MAX_NAMED).map(below).collect();
         Err(LinuxError::Ambiguous { written: self.written.clone(), groups, count: found.len() })
     }
 
@@ -198,17 +203,17 @@ impl Pattern {
         roots: &Roots,
         delegation: Delegation,
         buffers: &mut Buffers,
-        out: &mut Vec<Group>,
+        out: &mut Vec<Cgroup>,
     ) -> Result<()> {
         let mut count = 0;
         // The paths that are there keep their memory.
         let mut add = |path: &Path| {
             match out.get_mut(count) {
-                Some(Group { path: known }) => {
+                Some(Cgroup { path: known }) => {
                     known.clear();
                     known.push(path);
                 }
-                None => out.push(Group::new(path)),
+                None => out.push(Cgroup::new(path)),
             }
             count += 1;
         };
@@ -249,15 +254,15 @@ impl Pattern {
     }
 }
 
-impl PartialEq for Pattern {
+impl PartialEq for GroupPattern {
     fn eq(&self, other: &Self) -> bool {
         self.written == other.written
     }
 }
 
-impl Eq for Pattern {}
+impl Eq for GroupPattern {}
 
-impl fmt::Display for Pattern {
+impl fmt::Display for GroupPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written)
     }
@@ -278,10 +283,10 @@ mod tests {
 
     fn names(pattern: &str, roots: &Roots) -> Vec<String> {
         // What was there before is replaced.
-        let mut groups = vec![Group::new("/of/another/pattern"); 5];
+        let mut groups = vec![Cgroup::new("/of/another/pattern"); 5];
         let mut buffers = Buffers::default();
-        Pattern::parse(pattern).unwrap().groups(roots, &mut buffers, &mut groups).unwrap();
-        let below = |g: &Group| g.path.strip_prefix(&roots.cgroup).unwrap().display().to_string();
+        GroupPattern::parse(pattern).unwrap().groups(roots, &mut buffers, &mut groups).unwrap();
+        let below = |g: &Cgroup| g.path.strip_prefix(&roots.cgroup).unwrap().display().to_string();
         groups.iter().map(below).collect()
     }
 
@@ -341,7 +346,7 @@ mod tests {
         let other = Owner { uid: mount.uid + 1, ..mount };
         let count = |written: &str, owner| {
             let (mut buffers, mut groups) = (Buffers::default(), Vec::new());
-            let pattern = Pattern::parse(written).unwrap();
+            let pattern = GroupPattern::parse(written).unwrap();
             let delegation = Delegation { owner, is_marked };
             pattern.find(&roots, delegation, &mut buffers, &mut groups).unwrap();
             groups.len()
@@ -371,7 +376,7 @@ mod tests {
         let owner = Owner::of(&fs::metadata(&roots.cgroup).unwrap());
         let find = |written: &str, is_marked| {
             let (mut buffers, mut groups) = (Buffers::default(), Vec::new());
-            let pattern = Pattern::parse(written).unwrap();
+            let pattern = GroupPattern::parse(written).unwrap();
             let delegation = Delegation { owner, is_marked };
             pattern.find(&roots, delegation, &mut buffers, &mut groups).unwrap();
             groups.len()
@@ -393,16 +398,16 @@ mod tests {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
         let second = roots.cgroup.join("machine.slice/redis-server.service");
         fixture::put(&second.join("cgroup.procs"), "");
-        let mut groups = vec![Group::new("/of/before")];
+        let mut groups = vec![Cgroup::new("/of/before")];
         let mut find = |written: &str| {
-            let pattern = Pattern::parse(written).unwrap();
+            let pattern = GroupPattern::parse(written).unwrap();
             pattern.groups(&roots, &mut Buffers::default(), &mut groups).map(|()| groups.len())
         };
-        let said = find("redis-server.service").unwrap_err();
-        assert!(!said.is_of_machine());
-        let said = said.to_string();
+        let message = find("redis-server.service").unwrap_err();
+        assert!(!message.is_of_machine());
+        let message = message.to_string();
         for part in ["machine.slice/redis-server.service", "system.slice/redis-server.service"] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
         assert_eq!(find("redis-serve*.service").unwrap(), 2);
         assert!(groups.len() == 2);
@@ -419,23 +424,24 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_write() {
-        let said = |text| Pattern::parse(text).unwrap_err().to_string();
+    fn refusals_name_what_to_write() {
+        let message = |text| GroupPattern::parse(text).unwrap_err().to_string();
         for whole in ["", "/", "/sys/fs/cgroup", "/sys/fs/cgroup/"] {
-            assert!(said(whole).contains("the whole machine is no tenant"), "{whole}");
+            assert!(message(whole).contains("the whole machine is no tenant"), "{whole}");
         }
-        assert!(said("a/../b").starts_with("cgroup \"a/../b\": \"..\""));
-        assert!(said("a/[b").contains("allowed: * ** ? [abc] {a,b}"));
+        assert!(message("a/../b").starts_with("cgroup \"a/../b\": \"..\""));
+        assert!(message("a/[b").contains("allowed: * ** ? [abc] {a,b}"));
     }
 
     proptest! {
         #[test]
         fn nothing_panics(text in "([a-z./*?]|\\[|\\]|\\{|\\}|,|\\\\|.){0,12}") {
-            if let Ok(pattern) = Pattern::parse(&text) {
+            if let Ok(pattern) = GroupPattern::parse(&text) {
                 let roots = fixture::machine("one-node");
                 let mut groups = Vec::new();
                 pattern.groups(&roots, &mut Buffers::default(), &mut groups).unwrap();
-                prop_assert!(groups.iter().all(|g| g.path.starts_with(&roots.cgroup) && g.path != roots.cgroup));
+                let below = |path: &Path| path.starts_with(&roots.cgroup) && path != roots.cgroup;
+                prop_assert!(groups.iter().all(|g| below(&g.path)));
             }
         }
     }

@@ -24,14 +24,14 @@ pub struct Stall {
 
 /// `memory.pressure`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Pressure {
+pub struct MemoryPressure {
     /// At least one task waited.
     pub some: Stall,
     /// All tasks waited.
     pub full: Stall,
 }
 
-impl Pressure {
+impl MemoryPressure {
     /// Reads `memory.pressure`, or `/proc/pressure/memory`.
     ///
     /// # Errors
@@ -82,18 +82,19 @@ mod tests {
     fn two_lines_as_the_kernel_writes_them() {
         let text = "some avg10=1.53 avg60=0.87 avg300=0.20 total=2458761\n\
                     full avg10=0.00 avg60=0.12 avg300=0.03 total=812345\n";
-        let pressure = Pressure::parse(Path::new("memory.pressure"), text).unwrap();
+        let pressure = MemoryPressure::parse(Path::new("memory.pressure"), text).unwrap();
         assert_eq!((pressure.some.avg10, pressure.full.avg60), (1.53, 0.12));
         assert_eq!(pressure.full.total, Duration::from_micros(812_345));
-        let said = Pressure::parse(Path::new("memory.pressure"), "some avg10=high\n").unwrap_err();
-        assert!(said.to_string().starts_with("memory.pressure:1: found \"some avg10=high\""));
+        let message =
+            MemoryPressure::parse(Path::new("memory.pressure"), "some avg10=high\n").unwrap_err();
+        assert!(message.to_string().starts_with("memory.pressure:1: found \"some avg10=high\""));
     }
 
     proptest! {
         #[test]
         fn nothing_panics(text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n\
                                    ){0,20}") {
-            let _ = Pressure::parse(Path::new("f"), &text);
+            let _ = MemoryPressure::parse(Path::new("f"), &text);
         }
     }
 }

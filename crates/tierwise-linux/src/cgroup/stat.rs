@@ -88,7 +88,7 @@ impl MemoryStat {
 
 /// `memory.events`: how often the group met its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Events {
+pub struct MemoryEvents {
     /// Reclaimed although below `memory.low`.
     pub low: u64,
     /// Throttled above `memory.high`.
@@ -101,7 +101,7 @@ pub struct Events {
     pub oom_kill: u64,
 }
 
-impl Events {
+impl MemoryEvents {
     /// Reads `memory.events`.
     ///
     /// # Errors
@@ -137,15 +137,16 @@ mod tests {
 
     #[test]
     fn damage_is_named_with_its_line() {
-        let said = Events::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
-        assert!(said.to_string().starts_with("memory.events:2: found \"high -1\""), "{said}");
+        let message =
+            MemoryEvents::parse(Path::new("memory.events"), "low 0\nhigh -1\n").unwrap_err();
+        assert!(message.to_string().starts_with("memory.events:2: found \"high -1\""), "{message}");
     }
 
     proptest! {
         #[test]
         fn nothing_panics(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
             let path = Path::new("f");
-            let _ = (MemoryStat::parse(path, &text), Events::parse(path, &text));
+            let _ = (MemoryStat::parse(path, &text), MemoryEvents::parse(path, &text));
         }
     }
 }

@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 
 use super::kdamond::Kdamond;
 use super::patience;
-use super::record::{Record, Taken};
+use super::record::{KdamondRecord, Taken};
 use crate::bytes::shown;
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
-use crate::state_file::Loaded;
+use crate::state_file::StateFileContent;
 
 /// Places left empty for other programs (damo uses one or two). A place is a few hundred bytes of
 /// kernel memory.
@@ -36,14 +36,14 @@ const SPARE: u32 = 2;
 pub struct Admin {
     roots: Roots,
     kdamonds: PathBuf,
-    record: Record,
+    record: KdamondRecord,
     record_path: Option<PathBuf>,
     made_all: bool,
 }
 
 /// State of a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum KdamondState {
     /// Not in use.
     Empty,
     /// In use by another program; its thread, if it runs.
@@ -84,7 +84,7 @@ impl Admin {
         }
         Ok(Self {
             kdamonds: kdamonds(roots),
-            record: Record::new(roots)?,
+            record: KdamondRecord::new(roots)?,
             record_path: record_path.map(Path::to_owned),
             roots: roots.clone(),
             made_all: false,
@@ -95,20 +95,20 @@ impl Admin {
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub fn places(&self) -> Result<Vec<Place>> {
+    pub fn places(&self) -> Result<Vec<KdamondState>> {
         let count: u32 = patience::number(&self.kdamonds.join("nr_kdamonds"))?;
         (0..count).map(|i| self.place(i)).collect()
     }
 
-    fn place(&self, index: u32) -> Result<Place> {
+    fn place(&self, index: u32) -> Result<KdamondState> {
         let directory = self.kdamonds.join(index.to_string());
         let state: String =
             patience::patiently(|| file::value(&directory.join("state"), "on or off"))?;
         if state == "on" {
-            return Ok(Place::Taken(Some(patience::number(&directory.join("pid"))?)));
+            return Ok(KdamondState::Taken(Some(patience::number(&directory.join("pid"))?)));
         }
         let contexts: u32 = patience::number(&directory.join("contexts/nr_contexts"))?;
-        Ok(if contexts == 0 { Place::Empty } else { Place::Taken(None) })
+        Ok(if contexts == 0 { KdamondState::Empty } else { KdamondState::Taken(None) })
     }
 
     /// Checks that there is an empty place, or that places can be made.
@@ -117,7 +117,7 @@ impl Admin {
     /// If there is no place, [`LinuxError::Missing`] names the users of DAMON.
     pub fn has_room(&self) -> Result<()> {
         let places = self.places()?;
-        let room = places.is_empty() || places.contains(&Place::Empty);
+        let room = places.is_empty() || places.contains(&KdamondState::Empty);
         if room { Ok(()) } else { Err(self.all_taken(&places)) }
     }
 
@@ -127,7 +127,7 @@ impl Admin {
     /// If there is no place, [`LinuxError::Missing`] names the users of DAMON.
     pub fn take(&mut self, count: u32) -> Result<Vec<Kdamond>> {
         let mut places = self.places()?;
-        let all_empty = places.iter().all(|p| *p == Place::Empty);
+        let all_empty = places.iter().all(|p| *p == KdamondState::Empty);
         if all_empty && self.record.taken.is_empty() && places.len() < count as usize {
             let number = count.saturating_add(SPARE);
             patience::write(&self.kdamonds.join("nr_kdamonds"), &number.to_string())?;
@@ -136,7 +136,7 @@ impl Admin {
         }
         // A place taken by this process looks empty until it is configured.
         let ours = |index: u32| self.record.taken.iter().any(|t| t.index == index);
-        let empty = (0u32..).zip(&places).filter(|(i, p)| **p == Place::Empty && !ours(*i));
+        let empty = (0u32..).zip(&places).filter(|(i, p)| **p == KdamondState::Empty && !ours(*i));
         let chosen: Vec<u32> = empty.map(|(i, _)| i).take(count as usize).collect();
         if chosen.is_empty() && count > 0 {
             return Err(self.all_taken(&places));
@@ -177,7 +177,7 @@ impl Admin {
         }
         answer?;
         if self.record.taken.is_empty() && self.made_all {
-            if self.places()?.iter().all(|p| *p == Place::Empty) {
+            if self.places()?.iter().all(|p| *p == KdamondState::Empty) {
                 patience::write(&self.kdamonds.join("nr_kdamonds"), "0")?;
             }
             self.made_all = false;
@@ -187,14 +187,14 @@ impl Admin {
 
     fn save(&self) -> Result<()> {
         match &self.record_path {
-            Some(path) if self.record.taken.is_empty() => Record::remove(path),
+            Some(path) if self.record.taken.is_empty() => KdamondRecord::remove(path),
             Some(path) => self.record.save(path),
             None => Ok(()),
         }
     }
 
     /// Returns the error that names the users of all places.
-    fn all_taken(&self, places: &[Place]) -> LinuxError {
+    fn all_taken(&self, places: &[KdamondState]) -> LinuxError {
         let users: Vec<String> = places.iter().enumerate().map(|(i, p)| self.user(i, p)).collect();
         LinuxError::Missing {
             what: format!("every kdamond belongs to another user: {}", users.join(", ")),
@@ -206,8 +206,8 @@ impl Admin {
         }
     }
 
-    fn user(&self, index: usize, place: &Place) -> String {
-        let Place::Taken(Some(pid)) = place else {
+    fn user(&self, index: usize, place: &KdamondState) -> String {
+        let KdamondState::Taken(Some(pid)) = place else {
             return format!("{index} (configured, off)");
         };
         let name = file::bytes(&self.roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
@@ -225,7 +225,7 @@ fn kdamonds(roots: &Roots) -> PathBuf {
 ///
 /// # Errors
 /// A kdamond of the killed process cannot be turned off.
-fn clean_up(roots: &Roots, left: &Record) -> Result<Vec<String>> {
+fn clean_up(roots: &Roots, left: &KdamondRecord) -> Result<Vec<String>> {
     let (mut reader, mut waiting) = (Reader::default(), Vec::new());
     for taken in &left.taken {
         let kdamond = Kdamond::at(&kdamonds(roots), taken.index);
@@ -268,13 +268,13 @@ pub enum Left {
 /// # Errors
 /// A kdamond of the killed process cannot be turned off, or the record cannot be removed.
 pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
-    let left = match Record::load(record, roots)? {
-        Loaded::Nothing => return Ok(Left::Nothing),
-        Loaded::OtherBoot => Left::OtherBoot,
-        Loaded::Damaged(damage) => {
+    let left = match KdamondRecord::load(record, roots)? {
+        StateFileContent::Nothing => return Ok(Left::Nothing),
+        StateFileContent::OtherBoot => Left::OtherBoot,
+        StateFileContent::Damaged(damage) => {
             return Ok(Left::Unknown(format!("{damage}; {}", running(roots))));
         }
-        Loaded::Whole(left) => {
+        StateFileContent::Whole(left) => {
             let waiting = clean_up(roots, &left)?;
             if !waiting.is_empty() {
                 return Ok(Left::Unknown(format!(
@@ -286,7 +286,7 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
             Left::Places(left.taken.into_iter().map(|taken| taken.index).collect())
         }
     };
-    Record::remove(record)?;
+    KdamondRecord::remove(record)?;
     Ok(left)
 }
 

@@ -9,20 +9,20 @@ use super::regions::{self, HostRegion};
 use super::scheme::{Scheme, SchemeStats};
 use crate::error::{LinuxError, Result};
 use crate::file;
-use crate::process::{Process, Reader, Stat, Task};
+use crate::process::{Process, ProcessStat, Reader, Task};
 use crate::roots::Roots;
 use tierwise_core::observe::DamonAttrs;
 
 /// Target of monitoring.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum DamonTarget {
     /// A process's virtual addresses (`vaddr`): the kernel follows its mappings.
     Process(Task),
     /// Ranges of physical addresses in bytes (`paddr`), ascending.
     Physical(Vec<(u64, u64)>),
 }
 
-impl Target {
+impl DamonTarget {
     /// DAMON's name of the operations.
     pub fn operations(&self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Monitoring {
     /// Process or physical memory to monitor.
-    pub target: Target,
+    pub target: DamonTarget,
     /// Intervals and bounds.
     pub attrs: DamonAttrs,
     /// The schemes; the first is the one whose regions are read.
@@ -80,7 +80,7 @@ impl Kdamond {
         self.directory.join("contexts/0")
     }
 
-    fn scheme_folder(&self, scheme: usize) -> PathBuf {
+    fn scheme_directory(&self, scheme: usize) -> PathBuf {
         self.context().join("schemes").join(scheme.to_string())
     }
 
@@ -108,7 +108,7 @@ impl Kdamond {
     /// Its files no longer exist.
     pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Result<Duration> {
         let thread = self.thread(roots, reader)?;
-        let stat = thread.and_then(|t| Stat::read(roots, t.pid, reader).ok());
+        let stat = thread.and_then(|t| ProcessStat::read(roots, t.pid, reader).ok());
         Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
     }
 
@@ -129,7 +129,7 @@ impl Kdamond {
         patience::write(&context.join("schemes/nr_schemes"), &schemes.len().to_string())?;
         self.schemes.clone_from(schemes);
         for (i, scheme) in schemes.iter().enumerate() {
-            scheme.write(&self.scheme_folder(i))?;
+            scheme.write(&self.scheme_directory(i))?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl Kdamond {
     /// # Errors
     /// There is no such scheme, or the kernel refuses the value.
     pub fn write_quota(&mut self, scheme: usize, quota: super::Quota) -> Result<()> {
-        let directory = self.scheme_folder(scheme);
+        let directory = self.scheme_directory(scheme);
         let found = self.schemes.get_mut(scheme);
         let found = found.ok_or_else(|| {
             LinuxError::file(&directory, "write", std::io::ErrorKind::NotFound.into())
@@ -237,7 +237,7 @@ impl Kdamond {
     /// # Errors
     /// There is no such scheme.
     pub fn stats(&self, scheme: usize) -> Result<SchemeStats> {
-        SchemeStats::read(&self.scheme_folder(scheme))
+        SchemeStats::read(&self.scheme_directory(scheme))
     }
 
     /// True if its thread is in uninterruptible sleep, as while it waits for the mmap lock of its
@@ -248,7 +248,7 @@ impl Kdamond {
     /// Its files no longer exist.
     pub fn is_waiting(&self, roots: &Roots, reader: &mut Reader) -> Result<bool> {
         let thread = self.thread(roots, reader)?;
-        let stat = thread.and_then(|thread| Stat::read(roots, thread.pid, reader).ok());
+        let stat = thread.and_then(|thread| ProcessStat::read(roots, thread.pid, reader).ok());
         Ok(stat.is_some_and(|stat| stat.is_uninterruptible()))
     }
 
@@ -302,14 +302,14 @@ fn write_attrs(context: &Path, attrs: &DamonAttrs) -> Result<()> {
     patience::write(&attributes.join("nr_regions/max"), &attrs.max_regions.max(min).to_string())
 }
 
-fn write_target(context: &Path, target: &Target) -> Result<()> {
+fn write_target(context: &Path, target: &DamonTarget) -> Result<()> {
     let targets = context.join("targets");
     patience::write(&targets.join("nr_targets"), "1")?;
     match target {
-        Target::Process(task) => {
+        DamonTarget::Process(task) => {
             patience::write(&targets.join("0/pid_target"), &task.tid().to_string())
         }
-        Target::Physical(ranges) => {
+        DamonTarget::Physical(ranges) => {
             let regions = targets.join("0/regions");
             patience::write(&regions.join("nr_regions"), &ranges.len().to_string())?;
             for (i, (start, end)) in ranges.iter().enumerate() {

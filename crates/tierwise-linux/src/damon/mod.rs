@@ -28,7 +28,7 @@ mod tests;
 pub mod trace;
 
 pub use admin::Admin;
-pub use kdamond::{Kdamond, Monitoring, Target, damon_stat};
-pub use record::Record;
+pub use kdamond::{DamonTarget, Kdamond, Monitoring, damon_stat};
+pub use record::KdamondRecord;
 pub use regions::HostRegion;
-pub use scheme::{AccessPattern, Action, Filter, Quota, Scheme, SchemeStats};
+pub use scheme::{AccessPattern, DamosAction, Filter, Quota, Scheme, SchemeStats};

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn symbols_tell_what_was_built_in() {
+    fn symbols_show_what_was_built_in() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         probe(&roots, "vaddr").unwrap();
@@ -53,7 +53,7 @@ mod tests {
         probe(&roots, "vaddr").unwrap();
         symbols("0 T schedule\n0 T damon_start\n0 t damon_pa_mkold\n");
         probe(&roots, "paddr").unwrap();
-        let said = probe(&roots, "vaddr").unwrap_err().to_string();
-        assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
+        let message = probe(&roots, "vaddr").unwrap_err().to_string();
+        assert!(message.contains("CONFIG_DAMON_VADDR"), "{message}");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::roots::Roots;
-use crate::state_file::{self, Loaded};
+use crate::state_file::{self, StateFileContent};
 
 /// One kdamond that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,14 +21,14 @@ pub struct Taken {
 
 /// Every kdamond taken since this boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct KdamondRecord {
     /// `/proc/sys/kernel/random/boot_id`: after another boot the record no longer holds.
     pub boot: String,
     /// The kdamonds.
     pub taken: Vec<Taken>,
 }
 
-impl Record {
+impl KdamondRecord {
     /// An empty record of this boot.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Record {
     ///
     /// # Errors
     /// The file may not be read, or the kernel does not report the boot id.
-    pub fn load(path: &Path, roots: &Roots) -> Result<Loaded<Self>> {
+    pub fn load(path: &Path, roots: &Roots) -> Result<StateFileContent<Self>> {
         state_file::read(path, "boot", &state_file::boot_id(roots)?, |_| Ok(()))
     }
 
@@ -78,16 +78,19 @@ mod tests {
         fs::create_dir_all(&random).unwrap();
         fs::write(random.join("boot_id"), "one\n").unwrap();
         let path = tree.path().join("damon.json");
-        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::Nothing);
-        let mut record = Record::new(&roots).unwrap();
+        assert_eq!(KdamondRecord::load(&path, &roots).unwrap(), StateFileContent::Nothing);
+        let mut record = KdamondRecord::new(&roots).unwrap();
         record.taken.push(Taken { index: 2, thread: Some(Process { pid: 7, start_time: 9 }) });
         record.save(&path).unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::Whole(record));
+        assert_eq!(KdamondRecord::load(&path, &roots).unwrap(), StateFileContent::Whole(record));
         fs::write(random.join("boot_id"), "two\n").unwrap();
-        assert_eq!(Record::load(&path, &roots).unwrap(), Loaded::OtherBoot);
+        assert_eq!(KdamondRecord::load(&path, &roots).unwrap(), StateFileContent::OtherBoot);
         fs::write(&path, "{").unwrap();
-        assert!(matches!(Record::load(&path, &roots).unwrap(), Loaded::Damaged(_)));
-        Record::remove(&path).unwrap();
-        Record::remove(&path).unwrap();
+        assert!(matches!(
+            KdamondRecord::load(&path, &roots).unwrap(),
+            StateFileContent::Damaged(_)
+        ));
+        KdamondRecord::remove(&path).unwrap();
+        KdamondRecord::remove(&path).unwrap();
     }
 }

@@ -11,7 +11,7 @@ use tierwise_core::units::Bytes;
 
 /// Action on the regions of a scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum DamosAction {
     /// Counts and reports them only.
     Stat,
     /// Moves them to a node, hottest first. For virtual addresses only since Linux 6.17; 6.12
@@ -27,7 +27,7 @@ pub enum Action {
     },
 }
 
-impl Action {
+impl DamosAction {
     fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
@@ -114,7 +114,7 @@ impl Filter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheme {
     /// Action on the regions.
-    pub action: Action,
+    pub action: DamosAction,
     /// Selection of regions.
     pub pattern: AccessPattern,
     /// Quota per interval.
@@ -127,7 +127,7 @@ impl Scheme {
     /// Reports every region.
     pub fn stat() -> Self {
         let (pattern, quota) = (AccessPattern::default(), Quota::default());
-        Self { action: Action::Stat, pattern, quota, filters: Vec::new() }
+        Self { action: DamosAction::Stat, pattern, quota, filters: Vec::new() }
     }
 
     /// Writes the scheme into its directory, `schemes/<n>`. It counts from the next `on` or

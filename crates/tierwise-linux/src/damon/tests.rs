@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use super::admin::Place;
+use super::admin::KdamondState;
 use super::fake::{FakeDamon, put};
 use super::*;
 use crate::process::{Process, Reader};
@@ -11,7 +11,7 @@ use crate::roots::Roots;
 use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
-fn monitoring(target: Target, schemes: Vec<Scheme>) -> Monitoring {
+fn monitoring(target: DamonTarget, schemes: Vec<Scheme>) -> Monitoring {
     Monitoring { target, attrs: DamonAttrs::default(), schemes }
 }
 
@@ -27,7 +27,7 @@ fn a_process_is_monitored_as_configured() {
 
     let kdamond = &mut taken[1];
     kdamond
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     kdamond.on(&fake.roots).unwrap();
     assert!(kdamond.is_on().unwrap());
@@ -54,12 +54,12 @@ fn schemes_name_node_quota_and_cgroup() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     let scheme = Scheme {
-        action: Action::MigrateHot { node: 3 },
+        action: DamosAction::MigrateHot { node: 3 },
         pattern: AccessPattern { nr_accesses: 1..=20, ..AccessPattern::default() },
         quota: Quota { bytes: Bytes(1 << 20), ..Quota::default() },
         filters: vec![Filter::Memcg("/a/b".into()), Filter::Files],
     };
-    let physical = Target::Physical(vec![(0, 1 << 30)]);
+    let physical = DamonTarget::Physical(vec![(0, 1 << 30)]);
     taken[0].configure(&monitoring(physical, vec![scheme])).unwrap();
     let scheme = |name: &str| fake.text(0, &format!("contexts/0/schemes/0/{name}"));
     assert_eq!((scheme("action"), scheme("target_nid")), ("migrate_hot".into(), "3".into()));
@@ -90,11 +90,11 @@ fn schemes_name_node_quota_and_cgroup() {
 }
 
 #[test]
-fn dropping_turns_off() {
+fn dropping_stops_the_kdamond() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     taken[0].on(&fake.roots).unwrap();
     drop(taken);
@@ -112,7 +112,7 @@ fn what_others_use_stays_as_it_is() {
     let mut admin = fake.admin();
     assert_eq!(
         admin.places().unwrap(),
-        [Place::Taken(Some(900)), Place::Taken(None), Place::Empty]
+        [KdamondState::Taken(Some(900)), KdamondState::Taken(None), KdamondState::Empty]
     );
     let taken = admin.take(2).unwrap();
     assert_eq!(taken.len(), 1);
@@ -169,8 +169,8 @@ fn waiting_leftover_stops_no_start() {
     let running = fs::read_to_string(&stat).unwrap();
     put(&stat, &running.replace(") S ", ") D "));
     let clean_up = || admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
-    let admin::Left::Unknown(said) = clean_up() else { panic!("nothing waited") };
-    assert!(said.starts_with("kdamond 0 of an earlier run waits"), "{said}");
+    let admin::Left::Unknown(message) = clean_up() else { panic!("nothing waited") };
+    assert!(message.starts_with("kdamond 0 of an earlier run waits"), "{message}");
     assert_eq!((fake.text(0, "state").as_str(), fake.text(1, "state").as_str()), ("on", "off"));
     // After the lock is free, the record still lists the kdamond.
     put(&stat, &running);
@@ -194,9 +194,9 @@ fn damaged_record_stops_no_start() {
     for length in 0..whole.len() {
         fs::write(&fake.record, &whole[..length]).unwrap();
         let left = admin::clean_up_recorded(&fake.roots, &fake.record).unwrap();
-        let admin::Left::Unknown(said) = left else { panic!("{left:?}") };
-        assert!(said.contains("damon.json.damaged"), "{said}");
-        assert!(said.contains("kdamond 0, 1 runs"), "{said}");
+        let admin::Left::Unknown(message) = left else { panic!("{left:?}") };
+        assert!(message.contains("damon.json.damaged"), "{message}");
+        assert!(message.contains("kdamond 0, 1 runs"), "{message}");
         assert!(!fake.record.exists());
     }
     for at in 0..whole.len() {
@@ -216,7 +216,7 @@ fn stopped_kdamond_has_no_regions() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(Target::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
         .unwrap();
     fake.run(0, 900, 1);
     // 1.5 s at 100 ticks per second.
@@ -232,15 +232,15 @@ fn stopped_kdamond_has_no_regions() {
 #[test]
 fn kernel_without_damon_names_remedy() {
     let tree = tempfile::tempdir().unwrap();
-    let said = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
-    assert!(said.contains("CONFIG_DAMON_SYSFS"), "{said}");
+    let message = Admin::probe(&Roots::under(tree.path())).unwrap_err().to_string();
+    assert!(message.contains("CONFIG_DAMON_SYSFS"), "{message}");
 
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
-    let target = monitoring(Target::Process(REDIS.pid.into()), vec![]);
-    let said = taken[0].configure(&target).unwrap_err().to_string();
-    assert!(said.contains("CONFIG_DAMON_VADDR"), "{said}");
+    let target = monitoring(DamonTarget::Process(REDIS.pid.into()), vec![]);
+    let message = taken[0].configure(&target).unwrap_err().to_string();
+    assert!(message.contains("CONFIG_DAMON_VADDR"), "{message}");
 }
 
 #[test]

@@ -38,7 +38,7 @@ const MAX_RECORD: usize = 256;
 
 /// Offsets and sizes of the tracepoint's fields in its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Format {
+pub struct RecordFormat {
     pid: usize,
     nr_regions: usize,
     start: usize,
@@ -47,7 +47,7 @@ pub struct Format {
     age: usize,
 }
 
-impl Format {
+impl RecordFormat {
     /// Parses lines such as `field:unsigned long start; offset:24; size:8; signed:0;`.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         let offset = |name: &str, size: usize| {
@@ -178,10 +178,10 @@ impl Assembler {
 
 /// Trace buffers of all kdamonds.
 #[derive(Debug)]
-pub struct Trace {
+pub struct TraceBuffers {
     /// The instance's directory.
     instance: PathBuf,
-    format: Format,
+    format: RecordFormat,
     /// One file per CPU.
     cpus: Vec<File>,
     page: Vec<u8>,
@@ -190,7 +190,7 @@ pub struct Trace {
     threads: HashMap<i32, Assembler>,
 }
 
-impl Trace {
+impl TraceBuffers {
     /// Makes an instance into which kdamonds report. Removes instances that killed processes left.
     ///
     /// # Errors
@@ -203,10 +203,11 @@ impl Trace {
         }
         let event = "events/damon/damon_aggregated";
         let path = tracing.join(event).join("format");
-        let format = Format::parse(&file::bytes(&path)?).ok_or_else(|| LinuxError::Missing {
-            what: format!("{}: the fields of the tracepoint are unknown", path.display()),
-            remedy: "report the kernel's version to Tierwise".into(),
-        })?;
+        let format =
+            RecordFormat::parse(&file::bytes(&path)?).ok_or_else(|| LinuxError::Missing {
+                what: format!("{}: the fields of the tracepoint are unknown", path.display()),
+                remedy: "report the kernel's version to Tierwise".into(),
+            })?;
         let own =
             Process::read(roots, rustix::process::getpid().as_raw_pid(), &mut Reader::default())?;
         let name = format!("{PREFIX}{}-{}", own.pid, own.start_time);
@@ -267,7 +268,7 @@ impl Trace {
     }
 }
 
-impl Drop for Trace {
+impl Drop for TraceBuffers {
     fn drop(&mut self) {
         // An instance whose files are open cannot be removed.
         self.cpus.clear();
@@ -338,8 +339,8 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         HostRegion { start, end: start + 4096, nr_accesses: 3, age: 5 }
     }
 
-    fn format() -> Format {
-        Format::parse(FORMAT.as_bytes()).unwrap()
+    fn format() -> RecordFormat {
+        RecordFormat::parse(FORMAT.as_bytes()).unwrap()
     }
 
     /// A record of thread 70, one of nine regions.
@@ -363,10 +364,10 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         assert_eq!(format().record(1, &bytes(4096)), Some(record(1, 4096)));
         assert_eq!(format().record(1, &bytes(4096)[..47]), None);
         // A format of another kernel, which is not known.
-        assert_eq!(Format::parse(FORMAT.replace("age", "old").as_bytes()), None);
+        assert_eq!(RecordFormat::parse(FORMAT.replace("age", "old").as_bytes()), None);
         let wide =
             FORMAT.replace("nr_accesses;\toffset:40;\tsize:4", "nr_accesses;\toffset:40;\tsize:8");
-        assert_eq!(Format::parse(wide.as_bytes()), None);
+        assert_eq!(RecordFormat::parse(wide.as_bytes()), None);
     }
 
     fn page(time: u64, flags: u64, events: &[u8]) -> Vec<u8> {
@@ -446,7 +447,7 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
 
         #[test]
         fn no_format_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            Format::parse(&text);
+            RecordFormat::parse(&text);
         }
 
         #[test]

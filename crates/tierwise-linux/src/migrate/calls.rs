@@ -61,7 +61,7 @@ pub trait Calls {
 
 /// This host's kernel.
 #[derive(Debug)]
-pub struct Kernel {
+pub struct HostKernel {
     roots: Roots,
     reader: Reader,
     started: Instant,
@@ -79,7 +79,7 @@ struct CallArguments {
     status: Vec<i32>,
 }
 
-impl Kernel {
+impl HostKernel {
     /// Time starts now.
     pub fn new(roots: Roots) -> Self {
         Self {
@@ -122,7 +122,7 @@ impl Kernel {
     }
 }
 
-impl Calls for Kernel {
+impl Calls for HostKernel {
     fn now(&mut self) -> Timestamp {
         Timestamp::ZERO + self.started.elapsed()
     }

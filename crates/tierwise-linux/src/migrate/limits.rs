@@ -1,5 +1,5 @@
-//! The limits of a mover: bytes and CPU time ([`Allowance`]), the length of one call ([`Pace`]), and
-//! the wait after a full node ([`Backoff`]).
+//! The limits of a mover: bytes and CPU time ([`TokenBucket`]), the length of one call ([`Pace`]),
+//! and the wait after a full node ([`Backoff`]).
 
 use std::time::Duration;
 
@@ -34,23 +34,23 @@ const BURST: Duration = Duration::from_secs(1);
 ///
 /// ```
 /// use tierwise_core::units::Timestamp;
-/// use tierwise_linux::migrate::limits::Allowance;
+/// use tierwise_linux::migrate::limits::TokenBucket;
 ///
-/// let mut bytes = Allowance::new(Some(1000), 0);
+/// let mut bytes = TokenBucket::new(Some(1000), 0);
 /// assert_eq!(bytes.left(Timestamp(0)), 1000);
 /// bytes.spend(1500);
 /// assert_eq!(bytes.left(Timestamp(250_000_000)), -250);
 /// assert_eq!(bytes.left(Timestamp(5_000_000_000)), 1000);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Allowance {
+pub struct TokenBucket {
     per_second: Option<u64>,
     most: i64,
     tokens: i64,
     refilled: Option<Timestamp>,
 }
 
-impl Allowance {
+impl TokenBucket {
     /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing
     /// ever spent).
     pub fn new(per_second: Option<u64>, least: u64) -> Self {
@@ -84,9 +84,9 @@ impl Allowance {
 /// emulated guest).
 const FIRST_BATCH: u32 = 64;
 /// The smallest: below this a call costs more to enter than to do.
-const SMALLEST_BATCH: u32 = 8;
+const MIN_BATCH: u32 = 8;
 /// The largest, 64 MiB: at the 10 GB/s of a fast machine 7 ms; more would only make buffers larger.
-const LARGEST_BATCH: u32 = 16_384;
+const MAX_BATCH: u32 = 16_384;
 /// Growth of a batch: an eighth of the first, so that the target is approached from below in small
 /// steps.
 const STEP: u32 = 8;
@@ -94,9 +94,9 @@ const STEP: u32 = 8;
 /// rounded up to a power of two.
 const WINDOW: usize = 128;
 
-/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it isolates pages and takes the
-/// process's mapping lock, so that a thread that faults waits. Katalyst, which moves pages of
-/// Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
+/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it
+/// isolates pages and takes the process's mapping lock, so that a thread that faults waits.
+/// Katalyst, which moves pages of Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
 ///
 /// The batch doubles while full batches take less than a quarter of the target, grows by a fixed
 /// step while they take less than three quarters, holds above that, and is halved by a call beyond
@@ -148,11 +148,11 @@ impl Pace {
         if time > self.target {
             // What was too much is what was moved, which may be one huge page and more than was
             // asked for.
-            self.pages = (self.pages.min(pages.max(SMALLEST_BATCH)) / 2).max(SMALLEST_BATCH);
+            self.pages = (self.pages.min(pages.max(MIN_BATCH)) / 2).max(MIN_BATCH);
         } else if full && time < self.target / 4 {
-            self.pages = (self.pages * 2).min(LARGEST_BATCH);
+            self.pages = (self.pages * 2).min(MAX_BATCH);
         } else if full && time < self.target / 4 * 3 {
-            self.pages = (self.pages + STEP).min(LARGEST_BATCH);
+            self.pages = (self.pages + STEP).min(MAX_BATCH);
         }
     }
 
@@ -170,7 +170,7 @@ impl Pace {
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait. Free memory is read more often than this by the engine, but its plan may be
 /// older than the room.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
 struct Full {
@@ -196,7 +196,7 @@ impl Backoff {
     pub fn failed(&mut self, node: i32, now: Timestamp) {
         match self.nodes.iter_mut().find(|f| f.node == node) {
             Some(full) => {
-                full.wait = (full.wait * 2).min(LONGEST_WAIT);
+                full.wait = (full.wait * 2).min(MAX_WAIT);
                 full.until = now + full.wait;
             }
             None => self.nodes.push(Full { node, wait: FIRST_WAIT, until: now + FIRST_WAIT }),
@@ -232,7 +232,7 @@ mod tests {
                 pace.took(pages, time);
             }
             prop_assert!(over * 100 <= 3000, "{over} of 3000 calls beyond the target");
-            prop_assert!((SMALLEST_BATCH..=LARGEST_BATCH).contains(&pace.pages()));
+            prop_assert!((MIN_BATCH..=MAX_BATCH).contains(&pace.pages()));
         }
     }
 
@@ -250,7 +250,7 @@ mod tests {
         pace.took(64, Duration::from_millis(21));
         assert_eq!(pace.pages(), FIRST_BATCH / 2);
         (0..10).for_each(|_| pace.took(512, Duration::from_secs(1)));
-        assert_eq!(pace.pages(), SMALLEST_BATCH);
+        assert_eq!(pace.pages(), MIN_BATCH);
     }
 
     #[test]

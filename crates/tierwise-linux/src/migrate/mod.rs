@@ -16,6 +16,6 @@ pub mod page_cache;
 mod tests;
 pub mod unmanaged;
 
-pub use calls::{Calls, Kernel};
+pub use calls::{Calls, HostKernel};
 pub use limits::Limits;
-pub use mover::{Moved, Mover, Request, Tally};
+pub use mover::{MoveRequest, Moved, Mover, MoverCounters};

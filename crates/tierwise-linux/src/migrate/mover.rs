@@ -23,7 +23,7 @@ use tierwise_core::migrate::FailReason;
 use tierwise_core::units::{TenantId, Timestamp};
 
 use super::calls::Calls;
-use super::limits::{Allowance, Backoff, Limits, Pace};
+use super::limits::{Backoff, Limits, Pace, TokenBucket};
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
@@ -34,14 +34,14 @@ use crate::process::resident::PAGE_SIZE;
 pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
-const LARGEST_PAGE: u64 = 2 << 20;
+const MAX_PAGE: u64 = 2 << 20;
 
 /// What status entries hold before a call: no node, and no error number of Linux.
 const UNTOUCHED: i32 = i32::MIN;
 
 /// A page to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
+pub struct MoveRequest {
     /// Tenant of the process.
     pub tenant: TenantId,
     /// Process that maps the page.
@@ -65,7 +65,7 @@ pub struct Moved {
 
 /// Counters of a mover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct MoverCounters {
     /// Calls that moved.
     pub calls: u64,
     /// Bytes verified to have moved.
@@ -83,11 +83,11 @@ pub struct Tally {
 pub struct Mover {
     shared: bool,
     pace: Pace,
-    bytes: Allowance,
+    bytes: TokenBucket,
     /// Nanoseconds.
-    cpu: Allowance,
+    cpu: TokenBucket,
     backoff: Backoff,
-    tally: Tally,
+    tally: MoverCounters,
     /// Indexes of the requests of this pass, and of those for the next.
     todo: Vec<u32>,
     again: Vec<u32>,
@@ -101,10 +101,10 @@ impl Mover {
         Self {
             shared: limits.shared,
             pace: Pace::new(limits.call),
-            bytes: Allowance::new(limits.bandwidth.map(|b| b.0), LARGEST_PAGE),
-            cpu: Allowance::new(limits.cpu.map(nanoseconds), 0),
+            bytes: TokenBucket::new(limits.bandwidth.map(|b| b.0), MAX_PAGE),
+            cpu: TokenBucket::new(limits.cpu.map(nanoseconds), 0),
             backoff: Backoff::default(),
-            tally: Tally::default(),
+            tally: MoverCounters::default(),
             todo: Vec::new(),
             again: Vec::new(),
             batch: Batch::default(),
@@ -112,7 +112,7 @@ impl Mover {
     }
 
     /// Counters so far.
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> MoverCounters {
         self.tally
     }
 
@@ -129,7 +129,7 @@ impl Mover {
     pub fn run(
         &mut self,
         calls: &mut impl Calls,
-        requests: &[Request],
+        requests: &[MoveRequest],
         out: &mut Vec<Moved>,
     ) -> Result<()> {
         out.clear();
@@ -155,7 +155,7 @@ impl Mover {
     fn pass(
         &mut self,
         calls: &mut impl Calls,
-        requests: &[Request],
+        requests: &[MoveRequest],
         out: &mut [Moved],
     ) -> Result<bool> {
         let mut at = 0;
@@ -182,7 +182,7 @@ impl Mover {
     /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than
     /// the budget allows, but always one page if the budget has it. Returns where the next batch
     /// starts.
-    fn fill(&mut self, requests: &[Request], mut at: usize, affordable: i64) -> usize {
+    fn fill(&mut self, requests: &[MoveRequest], mut at: usize, affordable: i64) -> usize {
         let most = u64::from(self.pace.pages()) * PAGE_SIZE;
         let mut bytes = 0;
         let mut process = None;
@@ -205,10 +205,10 @@ impl Mover {
     fn execute(
         &mut self,
         calls: &mut impl Calls,
-        requests: &[Request],
+        requests: &[MoveRequest],
         out: &mut [Moved],
     ) -> Result<()> {
-        let Request { tenant, process, .. } = requests[self.batch.requests[0] as usize];
+        let MoveRequest { tenant, process, .. } = requests[self.batch.requests[0] as usize];
         calls.charge(tenant);
         let Some(thread) = calls.thread(&process) else {
             self.all(out, FailReason::NotPresent);
@@ -269,7 +269,7 @@ impl Mover {
         batch.truncate(kept);
     }
 
-    fn call(&mut self, calls: &mut impl Calls, requests: &[Request], pid: i32) -> Result<()> {
+    fn call(&mut self, calls: &mut impl Calls, requests: &[MoveRequest], pid: i32) -> Result<()> {
         let batch = &mut self.batch;
         batch.forget_status();
         let before = calls.now();
@@ -296,7 +296,7 @@ impl Mover {
     fn judge(
         &mut self,
         calls: &mut impl Calls,
-        requests: &[Request],
+        requests: &[MoveRequest],
         out: &mut [Moved],
         no_memory: bool,
     ) {
@@ -342,7 +342,7 @@ impl Mover {
 
     /// The process ended since it was asked for last: what moved may be of a process that has its
     /// number now. It counts as gone, and its bytes as used.
-    fn doubt(&mut self, process: &Process, requests: &[Request], out: &mut [Moved]) {
+    fn doubt(&mut self, process: &Process, requests: &[MoveRequest], out: &mut [Moved]) {
         let batch = &self.batch;
         let mut pages = 0;
         for (i, &index) in batch.requests.iter().enumerate() {
@@ -418,7 +418,7 @@ impl Batch {
         self.nodes.clear();
     }
 
-    fn push(&mut self, index: u32, request: &Request) {
+    fn push(&mut self, index: u32, request: &MoveRequest) {
         self.requests.push(index);
         self.addresses.push(request.address as usize);
         // No kernel has more nodes than an int can count; one that is out of range is refused by
@@ -481,5 +481,6 @@ fn is_worth_another_try(status: i32) -> bool {
 
 /// Whether a call as a whole failed because a node had no room.
 fn is_no_memory(error: &LinuxError) -> bool {
-    matches!(error, LinuxError::Process { source, .. } if source.raw_os_error() == Some(libc::ENOMEM))
+    let LinuxError::Process { source, .. } = error else { return false };
+    source.raw_os_error() == Some(libc::ENOMEM)
 }

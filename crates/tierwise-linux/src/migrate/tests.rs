@@ -154,12 +154,12 @@ fn address(i: usize) -> u64 {
     (i as u64 + 1) * PAGE_SIZE
 }
 
-fn request(i: usize, pid: i32, node: u32) -> Request {
+fn request(i: usize, pid: i32, node: u32) -> MoveRequest {
     let process = Process { pid, start_time: 1 };
-    Request { tenant: TenantId(0), process, address: address(i), bytes: PAGE_SIZE, node }
+    MoveRequest { tenant: TenantId(0), process, address: address(i), bytes: PAGE_SIZE, node }
 }
 
-fn run(fake: &mut FakeKernel, mover: &mut Mover, requests: &[Request]) -> Vec<Moved> {
+fn run(fake: &mut FakeKernel, mover: &mut Mover, requests: &[MoveRequest]) -> Vec<Moved> {
     let mut out = Vec::new();
     mover.run(fake, requests, &mut out).unwrap();
     out
@@ -174,7 +174,7 @@ fn placement_decides_and_not_the_return_code() {
     use Nature::*;
     let mut fake = FakeKernel::with(&[Plain, Lies, Vanishes, Skipped, Busy(2), Busy(9), Plain], 1);
     fake.pages.get_mut(&(address(6) as usize)).unwrap().node = 0;
-    let mut requests: Vec<Request> = (0..7).map(|i| request(i, 7, 0)).collect();
+    let mut requests: Vec<MoveRequest> = (0..7).map(|i| request(i, 7, 0)).collect();
     requests.push(request(50, 7, 0));
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &requests);
@@ -212,7 +212,7 @@ fn shared_page_is_busy_without_retry() {
 #[test]
 fn a_reused_number_is_never_touched() {
     let mut fake = FakeKernel::with(&[Nature::Plain; 3], 1);
-    let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    let mut requests: Vec<MoveRequest> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].process.start_time = 2;
     let out = run(&mut fake, &mut Mover::new(&Limits::default()), &requests);
     assert_eq!(results(&out), [Ok(()), Err(FailReason::NotPresent), Ok(())]);
@@ -224,7 +224,7 @@ fn move_during_exit_is_in_doubt() {
     let mut fake = FakeKernel::with(&[Nature::Plain, Nature::Skipped, Nature::Plain], 1);
     fake.ends = Some(Ends::AfterTheMove);
     let mut mover = Mover::new(&Limits::default());
-    let requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    let requests: Vec<MoveRequest> = (0..3).map(|i| request(i, 7, 0)).collect();
     let out = run(&mut fake, &mut mover, &requests);
     assert_eq!(results(&out), [Err(FailReason::NotPresent); 3]);
     assert_eq!((mover.tally().bytes, mover.tally().in_doubt), (0, 2));
@@ -245,7 +245,7 @@ fn full_node_is_left_alone_briefly() {
     let mut fake = FakeKernel::with(&[Nature::Plain; 4], 1);
     fake.room.insert(0, 0);
     let mut mover = Mover::new(&Limits::default());
-    let requests: Vec<Request> = (0..4).map(|i| request(i, 7, 0)).collect();
+    let requests: Vec<MoveRequest> = (0..4).map(|i| request(i, 7, 0)).collect();
     let full = [Err(FailReason::TargetFull); 4];
     assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
     assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
@@ -283,7 +283,7 @@ fn rate_is_kept_and_excess_cut() {
     let mut fake = FakeKernel::with(&vec![Nature::Plain; pages], 1);
     let bandwidth = Some(Bandwidth(1000 * PAGE_SIZE));
     let mut mover = Mover::new(&Limits { bandwidth, ..Limits::default() });
-    let requests: Vec<Request> = (0..pages).map(|i| request(i, 7, 0)).collect();
+    let requests: Vec<MoveRequest> = (0..pages).map(|i| request(i, 7, 0)).collect();
     let moved = |out: &[Moved]| out.iter().filter(|m| m.result.is_ok()).count();
     let first = run(&mut fake, &mut mover, &requests);
     assert_eq!(moved(&first), 1000);
@@ -300,7 +300,7 @@ fn processor_time_is_kept() {
     // A hundredth of a CPU: 10 ms in the first second, 200 pages, and the batch that
     // overdraws.
     let mut mover = Mover::new(&Limits { cpu: Some(0.01), ..Limits::default() });
-    let requests: Vec<Request> = (0..2000).map(|i| request(i, 7, 0)).collect();
+    let requests: Vec<MoveRequest> = (0..2000).map(|i| request(i, 7, 0)).collect();
     let out = run(&mut fake, &mut mover, &requests);
     let moved = out.iter().filter(|m| m.result.is_ok()).count();
     assert!((200..=400).contains(&moved), "{moved}");
@@ -311,7 +311,7 @@ fn processor_time_is_kept() {
 fn calls_stay_short_at_found_pace() {
     let mut fake = FakeKernel::with(&vec![Nature::Plain; 60_000], 1);
     fake.cost = Duration::from_micros(100);
-    let requests: Vec<Request> = (0..60_000).map(|i| request(i, 7, 0)).collect();
+    let requests: Vec<MoveRequest> = (0..60_000).map(|i| request(i, 7, 0)).collect();
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &requests);
     assert!(out.iter().all(|m| m.result.is_ok()));
@@ -325,7 +325,7 @@ fn calls_stay_short_at_found_pace() {
 #[test]
 fn oversized_huge_page_moves_alone_once() {
     let mut fake = FakeKernel::with(&[Nature::Plain; 3], 1);
-    let mut requests: Vec<Request> = (0..3).map(|i| request(i, 7, 0)).collect();
+    let mut requests: Vec<MoveRequest> = (0..3).map(|i| request(i, 7, 0)).collect();
     requests[1].bytes = 2 << 20;
     let mut mover = Mover::new(&Limits::default());
     let out = run(&mut fake, &mut mover, &requests);
@@ -364,7 +364,7 @@ proptest! {
         fake.dead.insert(dead);
         // A page is asked for once, as the engine does.
         let mut asked = HashSet::new();
-        let requests: Vec<Request> = wanted
+        let requests: Vec<MoveRequest> = wanted
             .iter()
             .filter(|(i, ..)| asked.insert(*i))
             .map(|&(i, pid, node)| request(i, pid, node))
@@ -375,7 +375,7 @@ proptest! {
         let out = run(&mut fake, &mut mover, &requests);
 
         prop_assert_eq!(out.len(), requests.len());
-        let place = |pages: &HashMap<usize, Page>, r: &Request| {
+        let place = |pages: &HashMap<usize, Page>, r: &MoveRequest| {
             pages.get(&(r.address as usize)).map(|p| p.node as u32)
         };
         for (request, moved) in requests.iter().zip(&out) {
@@ -402,13 +402,14 @@ fn headless_process_pages_are_found() {
     let headless = Headless::new(PAGE_SIZE as usize);
     let roots = Roots::default();
     let process = Process::read(&roots, headless.pid, &mut Reader::default()).unwrap();
-    let mut kernel = Kernel::new(roots);
+    let mut kernel = HostKernel::new(roots);
     let thread = kernel.thread(&process).unwrap();
     let mut status = [i32::MIN];
     kernel.nodes(thread, &[headless.address as usize], &mut status).unwrap();
     let node = u32::try_from(status[0]).unwrap();
     let tenant = TenantId(0);
-    let request = Request { tenant, process, address: headless.address, bytes: PAGE_SIZE, node };
+    let request =
+        MoveRequest { tenant, process, address: headless.address, bytes: PAGE_SIZE, node };
     let mut out = Vec::new();
     Mover::new(&Limits::default()).run(&mut kernel, &[request], &mut out).unwrap();
     assert_eq!(out, [Moved { from: Some(node), result: Err(FailReason::Already) }]);

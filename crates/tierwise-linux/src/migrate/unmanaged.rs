@@ -15,29 +15,26 @@ use std::time::Duration;
 use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use super::page_cache::mglru::{self, Generation, Prefer, below};
-use crate::error::{LinuxError, Result};
+use super::page_cache::mglru::{self, Generation, MIN_NR_GENS, Prefer, below, none_if_gone};
+use crate::error::Result;
 use crate::file;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
-
-/// Generations from which the kernel never evicts (`MIN_NR_GENS`).
-const KEPT: usize = 2;
 
 /// New generations per call: each walks the page tables of a control group's processes.
 const MAX_AGED: usize = 4;
 
 /// The control groups whose memory stays where it is: those that hold tenants.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Managed {
+pub struct TenantCgroups {
     /// With all groups below them.
     trees: Vec<Vec<u8>>,
     /// Without the groups below them.
     groups: Vec<Vec<u8>>,
 }
 
-impl Managed {
+impl TenantCgroups {
     /// Adds a tenant's control group, a directory below [`Roots::cgroup`].
     pub fn add_group(&mut self, roots: &Roots, group: &Path) {
         let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
@@ -74,7 +71,7 @@ impl Managed {
 /// ([`mglru::probe_demotion`]).
 pub fn make_room(
     roots: &Roots,
-    managed: &Managed,
+    managed: &TenantCgroups,
     node: u32,
     idle: Duration,
     most: Bytes,
@@ -100,7 +97,7 @@ pub fn make_room(
 
 /// Evicts from the generations of one control group that are idle. Returns pages.
 fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u64) -> Result<u64> {
-    let old = generations.len().saturating_sub(KEPT);
+    let old = generations.len().saturating_sub(MIN_NR_GENS);
     // The age of the next generation is the idle time of this one.
     let idle_since = |i: &usize| generations[i + 1].age >= idle;
     let Some(last) = (0..old).rev().find(idle_since) else { return Ok(0) };
@@ -120,18 +117,6 @@ fn is_stale(generations: &[Generation], idle: Duration) -> bool {
 
 fn age(roots: &Roots, generations: &[Generation]) -> Result<()> {
     generations.last().map_or(Ok(()), |youngest| mglru::age(roots, youngest))
-}
-
-/// The kernel made or merged generations since they were read, or the group is gone: another call
-/// finds the new state.
-pub(crate) fn none_if_gone<T: Default>(e: LinuxError) -> Result<T> {
-    match &e {
-        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => {
-            Ok(T::default())
-        }
-        _ if e.is_gone() => Ok(T::default()),
-        _ => Err(e),
-    }
 }
 
 #[cfg(test)]
@@ -174,7 +159,7 @@ memcg    43 /shop/web
     /// The bytes demoted, and the last order that the kernel got.
     fn ordered(generations: &str, idle: Duration, most: u64) -> (u64, String) {
         let (_tree, roots) = tree(generations);
-        let mut managed = Managed::default();
+        let mut managed = TenantCgroups::default();
         managed.add_group(&roots, &roots.cgroup.join("shop"));
         let room = make_room(&roots, &managed, 0, idle, Bytes(most)).unwrap();
         (room.0 / PAGE_SIZE, fs::read_to_string(roots.sys.join("kernel/debug/lru_gen")).unwrap())
@@ -199,10 +184,10 @@ memcg    43 /shop/web
     #[test]
     fn groups_of_tenants_are_left_alone() {
         let (_tree, roots) = tree(SERVICES);
-        let mut managed = Managed::default();
+        let mut managed = TenantCgroups::default();
         let process = Process { pid: 7, start_time: 1 };
         managed.add_process(&roots, &process).unwrap();
-        assert_eq!(managed, Managed::default(), "a process that has ended");
+        assert_eq!(managed, TenantCgroups::default(), "a process that has ended");
         fs::create_dir_all(roots.proc.join("7")).unwrap();
         fs::write(roots.proc.join("7/cgroup"), "0::/services\n").unwrap();
         managed.add_process(&roots, &process).unwrap();
@@ -216,7 +201,8 @@ memcg    43 /shop/web
     fn kernel_that_would_drop_is_not_asked() {
         let (_tree, roots) = tree(SERVICES);
         fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "false\n").unwrap();
-        let refused = make_room(&roots, &Managed::default(), 0, IDLE, Bytes(1 << 30)).unwrap_err();
+        let refused =
+            make_room(&roots, &TenantCgroups::default(), 0, IDLE, Bytes(1 << 30)).unwrap_err();
         assert!(refused.to_string().contains("does not demote"), "{refused}");
     }
 }

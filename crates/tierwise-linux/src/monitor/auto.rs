@@ -6,7 +6,7 @@ use crate::roots::Roots;
 
 /// An access monitoring source. Its name is that of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum AccessSource {
     /// [`damon_vaddr`].
     DamonVaddr,
     /// [`damon_paddr`].
@@ -21,7 +21,7 @@ pub enum Source {
     PagemapScan,
 }
 
-impl Source {
+impl AccessSource {
     /// Every source.
     pub const ALL: [Self; 6] = [
         Self::DamonVaddr,
@@ -78,14 +78,14 @@ impl Source {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectedSource {
     /// Selected source; `None` if none is available.
-    pub source: Option<Source>,
+    pub source: Option<AccessSource>,
     /// Reason for the selection, and for passing over better sources.
     pub why: String,
 }
 
 /// The sources selected for each purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Selection {
+pub struct SourceSelection {
     /// For reference bits.
     pub references: SelectedSource,
     /// For samples of accesses.
@@ -98,21 +98,25 @@ pub struct Selection {
 /// its cost is bounded; else the idle page bitmap, which visits every page; else DAMON on physical
 /// memory, which is coarser. Writes: soft-dirty bits only, because `PAGEMAP_SCAN` needs programs
 /// that take part, and only the operator knows of them.
-pub fn auto(roots: &Roots) -> Selection {
+pub fn auto(roots: &Roots) -> SourceSelection {
     auto_by(|source| source.probe(roots))
 }
 
 /// Selects as [`auto`] does, with the caller's own probe.
-pub fn auto_by(probe: impl Fn(Source) -> Result<()>) -> Selection {
-    let select = |sources: &[Source]| select(sources, &probe);
-    Selection {
-        references: select(&[Source::DamonVaddr, Source::IdleBitmap, Source::DamonPaddr]),
-        samples: select(&[Source::PerfSamples]),
-        writes: select(&[Source::SoftDirty]),
+pub fn auto_by(probe: impl Fn(AccessSource) -> Result<()>) -> SourceSelection {
+    let select = |sources: &[AccessSource]| select(sources, &probe);
+    SourceSelection {
+        references: select(&[
+            AccessSource::DamonVaddr,
+            AccessSource::IdleBitmap,
+            AccessSource::DamonPaddr,
+        ]),
+        samples: select(&[AccessSource::PerfSamples]),
+        writes: select(&[AccessSource::SoftDirty]),
     }
 }
 
-fn select(sources: &[Source], probe: impl Fn(Source) -> Result<()>) -> SelectedSource {
+fn select(sources: &[AccessSource], probe: impl Fn(AccessSource) -> Result<()>) -> SelectedSource {
     let mut why = String::new();
     for &source in sources {
         match probe(source) {
@@ -151,36 +155,36 @@ mod tests {
         fs::create_dir_all(roots.sys.join("kernel/mm/page_idle")).unwrap();
         fs::write(roots.sys.join("kernel/mm/page_idle/bitmap"), "").unwrap();
         let references = auto(&roots).references;
-        assert_eq!(references.source, Some(Source::IdleBitmap));
+        assert_eq!(references.source, Some(AccessSource::IdleBitmap));
         assert!(references.why.contains("not damon-vaddr"), "{}", references.why);
 
         let kdamonds = roots.sys.join("kernel/mm/damon/admin/kdamonds");
         fs::create_dir_all(&kdamonds).unwrap();
         fs::write(kdamonds.join("nr_kdamonds"), "0\n").unwrap();
         let references = auto(&roots).references;
-        assert_eq!(references.source, Some(Source::DamonVaddr));
+        assert_eq!(references.source, Some(AccessSource::DamonVaddr));
         assert!(references.why.starts_with("damon-vaddr, because it finds"), "{}", references.why);
     }
 
     #[test]
     fn physical_monitoring_is_the_last_resort() {
         let paddr_only = |source| match source {
-            Source::DamonPaddr => Ok(()),
+            AccessSource::DamonPaddr => Ok(()),
             _ => {
                 Err(crate::error::LinuxError::Missing { what: "no".into(), remedy: "none".into() })
             }
         };
         let references = auto_by(paddr_only).references;
-        assert_eq!(references.source, Some(Source::DamonPaddr));
+        assert_eq!(references.source, Some(AccessSource::DamonPaddr));
         assert!(references.why.contains("not damon-vaddr, because no"), "{}", references.why);
         assert_eq!(auto_by(paddr_only).samples.source, None);
     }
 
     #[test]
     fn every_source_has_its_own_name() {
-        let mut names: Vec<_> = Source::ALL.iter().map(|c| c.name()).collect();
+        let mut names: Vec<_> = AccessSource::ALL.iter().map(|c| c.name()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Source::ALL.len());
+        assert_eq!(names.len(), AccessSource::ALL.len());
     }
 }

@@ -14,7 +14,7 @@ use tierwise_core::observe::DamonAttrs;
 use super::frames::Frames;
 use super::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu};
 use crate::damon::operations;
-use crate::damon::{Admin, Kdamond, Monitoring, Scheme, Target};
+use crate::damon::{Admin, DamonTarget, Kdamond, Monitoring, Scheme};
 use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
@@ -57,7 +57,7 @@ impl DamonPaddr {
         Ok(Self {
             admin,
             roots: roots.clone(),
-            monitoring: Monitoring { target: Target::Physical(ranges), attrs, schemes },
+            monitoring: Monitoring { target: DamonTarget::Physical(ranges), attrs, schemes },
             kdamonds: Vec::new(),
             frames: Frames::new(roots),
             reader: Reader::default(),

@@ -27,14 +27,14 @@ pub const PAGES: usize = 1 << 20;
 pub(super) struct Frames {
     walk: Walk,
     /// Index of the next process.
-    turn: usize,
+    next: usize,
     /// Frame and address of each page.
     pages: Vec<(u64, u64)>,
 }
 
 impl Frames {
     pub fn new(roots: &Roots) -> Self {
-        Self { walk: Walk::new(roots), turn: 0, pages: Vec::new() }
+        Self { walk: Walk::new(roots), next: 0, pages: Vec::new() }
     }
 
     /// Sets the processes whose frames are looked up.
@@ -44,7 +44,7 @@ impl Frames {
 
     /// Adds regions of processes' addresses to a report of physical memory.
     pub fn find_owners(&mut self, report: &mut AccessReport) -> Result<()> {
-        let (first, mut index, mut monitored, mut next) = (self.turn, 0, 0, 0);
+        let (first, mut index, mut monitored, mut next) = (self.next, 0, 0, 0);
         let pages = &mut self.pages;
         let AccessReport { sampled, regions, physical, .. } = report;
         let mut hidden = None;
@@ -69,7 +69,7 @@ impl Frames {
             add_pieces(walked.process, pages, physical, regions);
             Ok(())
         })?;
-        self.turn = next;
+        self.next = next;
         hidden.map_or(Ok(()), |process| Err(frames_hidden(process)))
     }
 }

@@ -32,7 +32,7 @@ use crate::damon::HostRegion;
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 
-pub use auto::{Selection, Source, auto};
+pub use auto::{AccessSource, SourceSelection, auto};
 
 /// A process to monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -49,7 +49,8 @@ impl PagemapScan {
 }
 
 fn takes_no_part(error: &LinuxError) -> bool {
-    matches!(error, LinuxError::Process { source, .. } if source.raw_os_error() == Some(libc::EPERM))
+    let LinuxError::Process { source, .. } = error else { return false };
+    source.raw_os_error() == Some(libc::EPERM)
 }
 
 impl AccessMonitor for PagemapScan {

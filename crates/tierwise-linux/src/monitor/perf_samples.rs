@@ -299,8 +299,11 @@ mod tests {
             let source = if store { 4u64 } else { 2 };
             bytes[16..24].copy_from_slice(&source.to_ne_bytes());
             bytes[24..].copy_from_slice(&physical.to_ne_bytes());
-            let expected = watched.iter().find(|p| p.pid == pid).filter(|_| address != 0 && address < 1 << 63);
-            let expected = expected.map(|&process| AddressSample { process, address, physical, write: store });
+            let user = address != 0 && address < 1 << 63;
+            let expected = watched.iter().find(|p| p.pid == pid).filter(|_| user);
+            let write = store;
+            let expected =
+                expected.map(|&process| AddressSample { process, address, physical, write });
             prop_assert_eq!(parse(&bytes, &watched), expected);
         }
     }

@@ -130,22 +130,26 @@ mod tests {
     }
 
     /// Number of turns of each process.
-    fn turns(targets: &[MonitorTarget], places: usize, rounds: usize) -> HashMap<i32, usize> {
+    fn times_selected(
+        targets: &[MonitorTarget],
+        places: usize,
+        rounds: usize,
+    ) -> HashMap<i32, usize> {
         let mut rotation = RoundRobin::default();
-        let (mut selected, mut turns) = (Vec::new(), HashMap::new());
+        let (mut selected, mut steps) = (Vec::new(), HashMap::new());
         for _ in 0..rounds {
             rotation.set(targets);
             rotation.next(places, &mut selected);
             assert_eq!(selected.len(), places.min(targets.len()));
-            selected.iter().for_each(|p| *turns.entry(p.pid).or_insert(0) += 1);
+            selected.iter().for_each(|p| *steps.entry(p.pid).or_insert(0) += 1);
         }
-        turns
+        steps
     }
 
     proptest! {
         /// Every process gets a turn, however small, and no place stays empty.
         #[test]
-        fn every_process_has_its_turn(
+        fn every_process_is_selected_in_time(
             sizes in proptest::collection::vec((0u16..3, 0u64..1 << 40), 1..60),
             places in 1usize..20,
         ) {
@@ -154,7 +158,7 @@ mod tests {
             // The smallest of sixty processes of one of three tenants earns, per turn, a sixteenth
             // of a sixtieth of a third of the places.
             let rounds = 16 * 3 * (sizes.len().div_ceil(places) + 16);
-            prop_assert_eq!(turns(&targets, places, rounds).len(), sizes.len());
+            prop_assert_eq!(times_selected(&targets, places, rounds).len(), sizes.len());
         }
 
         /// A tenant gets its part of the turns, however much another one starts and maps.
@@ -163,7 +167,7 @@ mod tests {
             let hostile = (2..others + 2).map(|pid| target(pid, 1, size));
             let targets: Vec<MonitorTarget> =
                 std::iter::once(target(1, 0, 1 << 20)).chain(hostile).collect();
-            let own = turns(&targets, 4, 200)[&1];
+            let own = times_selected(&targets, 4, 200)[&1];
             prop_assert!(own >= 190, "{own} of 200 turns");
         }
     }

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::{Reader, Stat};
+use super::{ProcessStat, Reader};
 use crate::roots::Roots;
 
 const PAGE: usize = 4096;
@@ -62,7 +62,7 @@ impl Headless {
         let headless = Self { pid, address: at as u64, bytes: length };
         let mut reader = Reader::default();
         // The child's main thread ends in its own time.
-        while !Stat::read(&Roots::default(), pid, &mut reader).unwrap().is_dead() {
+        while !ProcessStat::read(&Roots::default(), pid, &mut reader).unwrap().is_dead() {
             std::thread::yield_now();
         }
         headless

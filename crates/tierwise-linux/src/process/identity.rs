@@ -1,7 +1,7 @@
 //! Identity of a process. The kernel reuses pids, so a pid alone does not identify a process.
 
 use super::reader::Reader;
-use super::stat::Stat;
+use super::stat::ProcessStat;
 use super::task::Task;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
@@ -28,7 +28,7 @@ impl Process {
     }
 
     fn read_with_task(roots: &Roots, pid: i32, reader: &mut Reader) -> Result<(Self, Task)> {
-        let stat = Stat::read(roots, pid, reader)?;
+        let stat = ProcessStat::read(roots, pid, reader)?;
         let task = Task::alive(roots, pid, stat, reader)?;
         let task = task.ok_or_else(|| Self::gone(pid, "/proc/PID/stat"))?;
         Ok((Self { pid, start_time: stat.start_time }, task))
@@ -68,7 +68,8 @@ impl Process {
     /// let roots = Roots::under(tree.path());
     /// std::fs::create_dir_all(roots.proc.join("7")).unwrap();
     /// let stat = |start: u64| {
-    ///     let text = format!("7 (redis) S 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 4096 25 0");
+    ///     let text =
+    ///         format!("7 (redis) S 1 7 7 0 -1 0 5 0 0 0 1 2 0 0 20 0 1 0 {start} 4096 25 0");
     ///     std::fs::write(roots.proc.join("7/stat"), text).unwrap();
     /// };
     /// stat(900);

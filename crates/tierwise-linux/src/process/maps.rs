@@ -193,7 +193,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
 ";
 
     #[test]
-    fn every_kind_is_told_apart() {
+    fn every_kind_is_distinguished() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();

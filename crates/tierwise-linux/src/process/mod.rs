@@ -24,5 +24,5 @@ pub use maps::{Mapping, MappingKind, Maps};
 pub use mounts::Mounts;
 pub use reader::Reader;
 pub use resident::{AddressRange, PageState, Pagemap};
-pub use stat::Stat;
+pub use stat::ProcessStat;
 pub use task::Task;

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_systems_are_told_apart_by_device() {
+    fn file_systems_are_distinguished_by_device() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         std::fs::create_dir_all(roots.proc.join("7")).unwrap();

@@ -12,7 +12,7 @@ use crate::roots::Roots;
 
 /// Fields of `/proc/PID/stat` that this crate uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stat {
+pub struct ProcessStat {
     /// State: R, S, D, T, Z (the main thread has ended, and usually the process), X.
     pub state: char,
     /// Clock ticks in user mode (field 14).
@@ -27,7 +27,7 @@ pub struct Stat {
 
 const EXPECTED: &str = "the fields of /proc/PID/stat as proc(5) lists them";
 
-impl Stat {
+impl ProcessStat {
     /// Reads the fields of a process.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Stat {
     /// Reads the fields of a thread.
     ///
     /// # Errors
-    /// As [`Stat::read`].
+    /// As [`ProcessStat::read`].
     pub fn read_of(roots: &Roots, task: Task, reader: &mut Reader) -> Result<Self> {
         let parsed = Self::parse(reader.bytes(&roots.proc, format_args!("{task}/stat"))?);
         let found = || format!("{:?}", shown(reader.last().1));
@@ -50,9 +50,9 @@ impl Stat {
     /// are counted from the last parenthesis.
     ///
     /// ```
-    /// use tierwise_linux::process::Stat;
+    /// use tierwise_linux::process::ProcessStat;
     /// let text = "7 (a) R b) S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 900 4096 250 0";
-    /// let stat = Stat::parse(text).unwrap();
+    /// let stat = ProcessStat::parse(text).unwrap();
     /// assert_eq!((stat.state, stat.utime, stat.stime), ('S', 11, 3));
     /// assert_eq!((stat.start_time, stat.rss), (900, 250));
     /// ```
@@ -98,7 +98,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_parser_panic(text in ".{0,200}") {
-            let _ = Stat::parse(&text);
+            let _ = ProcessStat::parse(&text);
         }
 
         /// `prctl(PR_SET_NAME)` takes any bytes; the kernel cuts them to 15.
@@ -109,8 +109,9 @@ mod tests {
         ) {
             let mut text = b"7 (".to_vec();
             text.extend(name);
-            text.extend(format!(") S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0").bytes());
-            prop_assert_eq!(Stat::parse(&text).unwrap().start_time, start);
+            let rest = format!(") S 1 7 7 0 -1 0 5 0 0 0 11 3 0 0 20 0 1 0 {start} 4096 250 0");
+            text.extend(rest.bytes());
+            prop_assert_eq!(ProcessStat::parse(&text).unwrap().start_time, start);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 
 use super::reader::Reader;
-use super::stat::Stat;
+use super::stat::ProcessStat;
 use crate::error::{LinuxError, Result};
 use crate::roots::Roots;
 
@@ -37,7 +37,7 @@ impl Task {
     pub(super) fn alive(
         roots: &Roots,
         pid: i32,
-        main: Stat,
+        main: ProcessStat,
         reader: &mut Reader,
     ) -> Result<Option<Self>> {
         if !main.is_dead() {
@@ -50,7 +50,7 @@ impl Task {
             let name = entry.map_err(failed)?.file_name();
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
             let task = Self { pid, tid };
-            match Stat::read_of(roots, task, reader) {
+            match ProcessStat::read_of(roots, task, reader) {
                 Ok(stat) if !stat.is_dead() => return Ok(Some(task)),
                 Err(e) if !e.is_gone() => return Err(e),
                 // Dead, or removed since.

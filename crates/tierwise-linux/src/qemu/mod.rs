@@ -3,4 +3,4 @@
 pub(crate) mod process;
 mod qmp;
 
-pub use qmp::{Dialogue, Guest, MAX_LEN, MemoryDevice, QmpError, Step, Vcpu};
+pub use qmp::{Dialogue, Guest, MAX_LEN, MemoryDevice, QmpError, QmpStep, Vcpu};

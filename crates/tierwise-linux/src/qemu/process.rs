@@ -40,7 +40,7 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     // From the root down: nothing below a directory of another user's is looked at, where a file
     // system of theirs may let whoever asks wait.
     let directories: Vec<&Path> = path.ancestors().skip(1).collect();
-    if !directories.into_iter().rev().all(is_safe_folder) {
+    if !directories.into_iter().rev().all(is_safe_directory) {
         return Err(changeable());
     }
     let runs = cached(&exe).map_err(|e| format!("it runs {}: {e}", shown()))?;
@@ -86,7 +86,7 @@ fn is_safe(owner: u32, mode: u32, kept_by: u32) -> bool {
     owned && (mode & OTHERS_WRITE == 0 || mode & kept_by != 0)
 }
 
-fn is_safe_folder(directory: &Path) -> bool {
+fn is_safe_directory(directory: &Path) -> bool {
     fs::metadata(directory)
         .is_ok_and(|found| found.is_dir() && is_safe(found.uid(), found.mode(), STICKY))
 }
@@ -160,15 +160,15 @@ mod tests {
         let exe = roots.proc.join("301/exe");
         fs::remove_file(&exe).unwrap();
         symlink(directory.join("qemu-system-x86_64 (deleted)"), &exe).unwrap();
-        let said = user(&roots, 301).unwrap_err();
-        assert!(said.contains("it runs") && is_called_qemu(&roots, 301), "{said}");
+        let message = user(&roots, 301).unwrap_err();
+        assert!(message.contains("it runs") && is_called_qemu(&roots, 301), "{message}");
         // Its command line says QEMU.
         fs::remove_file(&exe).unwrap();
         symlink(directory.join("other"), &exe).unwrap();
-        let said = user(&roots, 301).unwrap_err();
+        let message = user(&roots, 301).unwrap_err();
         assert!(
-            said.ends_with("other\", which is no QEMU") && !is_called_qemu(&roots, 301),
-            "{said}"
+            message.ends_with("other\", which is no QEMU") && !is_called_qemu(&roots, 301),
+            "{message}"
         );
         assert!(user(&roots, 999).unwrap_err().starts_with("its executable is not known"));
     }

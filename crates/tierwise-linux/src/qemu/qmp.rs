@@ -9,12 +9,12 @@
 //! number of guests.
 //!
 //! ```
-//! use tierwise_linux::qemu::{Dialogue, Step};
+//! use tierwise_linux::qemu::{Dialogue, QmpStep};
 //!
 //! let mut dialogue = Dialogue::default();
-//! assert_eq!(dialogue.step().unwrap(), Step::Read);
+//! assert_eq!(dialogue.step().unwrap(), QmpStep::Read);
 //! dialogue.take(b"{\"QMP\": {}}\n").unwrap();
-//! let Step::Send(command) = dialogue.step().unwrap() else { panic!() };
+//! let QmpStep::Send(command) = dialogue.step().unwrap() else { panic!() };
 //! assert_eq!(command, "{\"execute\":\"qmp_capabilities\"}\n");
 //! ```
 
@@ -79,7 +79,7 @@ pub enum QmpError {
 
 /// What is to be done next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum QmpStep {
     /// Read more, and hand it over.
     Read,
     /// Send this.
@@ -109,8 +109,8 @@ impl Awaited {
     }
 
     /// Asks for it.
-    fn ask(self) -> Step {
-        Step::Send(format!("{{\"execute\":\"{}\"}}\n", self.command()))
+    fn ask(self) -> QmpStep {
+        QmpStep::Send(format!("{{\"execute\":\"{}\"}}\n", self.command()))
     }
 }
 
@@ -176,7 +176,7 @@ impl Dialogue {
     ///
     /// # Errors
     /// QEMU refused, or this is no QEMU.
-    pub fn step(&mut self) -> Result<Step, QmpError> {
+    pub fn step(&mut self) -> Result<QmpStep, QmpError> {
         while let Some(length) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') {
             let (start, end) = (self.line, self.searched + length);
             self.line = end + 1;
@@ -186,11 +186,11 @@ impl Dialogue {
             }
         }
         self.searched = self.bytes.len();
-        Ok(Step::Read)
+        Ok(QmpStep::Read)
     }
 
     /// What follows from a line; nothing from an event.
-    fn heard(&mut self, start: usize, end: usize) -> Result<Option<Step>, QmpError> {
+    fn heard(&mut self, start: usize, end: usize) -> Result<Option<QmpStep>, QmpError> {
         let line = &self.bytes[start..end];
         let next = match self.awaited {
             Awaited::Greeting => greeting(line)?.then_some(Awaited::Capabilities),
@@ -211,7 +211,7 @@ impl Dialogue {
                 let memory = memory(devices).ok_or_else(|| unexpected(line, MEMORY))?;
                 let mut vcpus = std::mem::take(&mut self.vcpus);
                 vcpus.sort_by_key(|vcpu| vcpu.cpu_index);
-                return Ok(Some(Step::Done(Guest { vcpus, memory })));
+                return Ok(Some(QmpStep::Done(Guest { vcpus, memory })));
             }
         };
         Ok(next.map(|next| {
@@ -270,7 +270,7 @@ mod tests {
     const GREETING: &str = "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\n";
 
     /// What comes of lines that are handed over one after the other, and what was sent.
-    fn talk(lines: &[&str]) -> (Result<Step, QmpError>, Vec<String>) {
+    fn talk(lines: &[&str]) -> (Result<QmpStep, QmpError>, Vec<String>) {
         let (mut dialogue, mut sent) = (Dialogue::default(), Vec::new());
         for line in lines {
             if let Err(e) = dialogue.take(line.as_bytes()) {
@@ -278,16 +278,16 @@ mod tests {
             }
             loop {
                 match dialogue.step() {
-                    Ok(Step::Read) => break,
-                    Ok(Step::Send(command)) => sent.push(command),
+                    Ok(QmpStep::Read) => break,
+                    Ok(QmpStep::Send(command)) => sent.push(command),
                     other => return (other, sent),
                 }
             }
         }
-        (Ok(Step::Read), sent)
+        (Ok(QmpStep::Read), sent)
     }
 
-    fn said(lines: &[&str]) -> String {
+    fn message(lines: &[&str]) -> String {
         talk(lines).0.unwrap_err().to_string()
     }
 
@@ -296,13 +296,15 @@ mod tests {
         let (outcome, sent) = talk(&[
             GREETING,
             "{\"return\": {}}\r\n",
-            "{\"event\": \"RESUME\", \"timestamp\": {}}\n{\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
+            "{\"event\": \"RESUME\", \"timestamp\": {}}\n\
+             {\"return\": [{\"cpu-index\": 1, \"thread-id\": 4712, \
              \"target\": \"x86_64\"}, {\"cpu-index\": 0, \"thread-id\": 4711, \"qom-path\": \"/m",
             "achine\"}]}\n",
-            "{\"return\": [{\"type\": \"dimm\", \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \"addr\": 0}}, \
+            "{\"return\": [{\"type\": \"dimm\", \
+             \"data\": {\"memdev\": \"/objects/mem1\", \"size\": 1073741824, \"addr\": 0}}, \
              {\"type\": \"sgx-epc\", \"data\": {\"size\": 1}}]}\n",
         ]);
-        let Ok(Step::Done(guest)) = outcome else { panic!("{outcome:?}") };
+        let Ok(QmpStep::Done(guest)) = outcome else { panic!("{outcome:?}") };
         let threads: Vec<_> = guest.vcpus.iter().map(|v| (v.cpu_index, v.thread_id)).collect();
         assert_eq!(threads, [(0, 4711), (1, 4712)]);
         assert_eq!(guest.memory, [MemoryDevice { backend: "/objects/mem1".into(), size: 1 << 30 }]);
@@ -312,13 +314,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_qemu_is_told_apart() {
+    fn other_programs_are_not_taken_for_qemu() {
         assert_eq!(
-            said(&["HTTP/1.1 400 Bad Request\r\n"]),
+            message(&["HTTP/1.1 400 Bad Request\r\n"]),
             "found \"HTTP/1.1 400 Bad Request\"; expected QEMU's greeting; is this a QMP socket?"
         );
-        assert!(said(&[GREETING, "{\"return\": {}}\n", ""]).contains("the end of the connection"));
-        assert!(said(&[GREETING, "{}\n"]).contains("found \"{}\"; expected an empty return"));
+        assert!(
+            message(&[GREETING, "{\"return\": {}}\n", ""]).contains("the end of the connection")
+        );
+        assert!(message(&[GREETING, "{}\n"]).contains("found \"{}\"; expected an empty return"));
     }
 
     #[test]
@@ -326,21 +330,25 @@ mod tests {
         let refused =
             "{\"error\": {\"class\": \"CommandNotFound\", \"desc\": \"no such command\"}}\n";
         assert_eq!(
-            said(&[GREETING, "{\"return\": {}}\n", refused]),
+            message(&[GREETING, "{\"return\": {}}\n", refused]),
             "QEMU refused query-cpus-fast: \"no such command\""
         );
         let shape = "{\"return\": [{\"cpu-index\": \"zero\"}]}\n";
-        let said = said(&[GREETING, "{\"return\": {}}\n", shape]);
-        assert!(said.contains("expected a list of CPUs with cpu-index and"), "{said}");
+        let message = message(&[GREETING, "{\"return\": {}}\n", shape]);
+        assert!(message.contains("expected a list of CPUs with cpu-index and"), "{message}");
     }
 
     #[test]
-    fn what_qemu_says_is_escaped_and_cut() {
+    fn text_from_qemu_is_escaped_and_cut() {
         let desc = format!("\\u001b[2J{}", "x".repeat(500_000));
         let refused = format!("{{\"error\": {{\"desc\": \"{desc}\"}}}}\n");
         for line in [refused.as_str(), &refused[1..]] {
-            let said = said(&[GREETING, line]);
-            assert!(said.len() < 300 && !said.contains('\x1b'), "{} {said:.100}", said.len());
+            let message = message(&[GREETING, line]);
+            assert!(
+                message.len() < 300 && !message.contains('\x1b'),
+                "{} {message:.100}",
+                message.len()
+            );
         }
     }
 
@@ -348,16 +356,16 @@ mod tests {
     fn events_without_end_are_cut_off() {
         let mut dialogue = Dialogue::default();
         dialogue.take(GREETING.as_bytes()).unwrap();
-        assert!(matches!(dialogue.step(), Ok(Step::Send(_))));
+        assert!(matches!(dialogue.step(), Ok(QmpStep::Send(_))));
         let mut taken = GREETING.len();
-        let said = loop {
+        let message = loop {
             let event = b"{\"event\": \"RTC_CHANGE\"}\n";
             match dialogue.take(event) {
                 Ok(()) => taken += event.len(),
                 Err(e) => break e.to_string(),
             }
-            assert_eq!(dialogue.step(), Ok(Step::Read));
+            assert_eq!(dialogue.step(), Ok(QmpStep::Read));
         };
-        assert!(taken <= MAX_LEN && said.contains("found more than 1048576 bytes"), "{said}");
+        assert!(taken <= MAX_LEN && message.contains("found more than 1048576 bytes"), "{message}");
     }
 }

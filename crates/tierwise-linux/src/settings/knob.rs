@@ -19,8 +19,8 @@ pub enum Knob {
     /// node.
     #[serde(rename = "numa_balancing_promote_rate_limit_MBps")]
     PromoteRateLimit,
-    /// `hot_threshold_ms` of NUMA balancing in debugfs: pages are promoted that were accessed within
-    /// this time after they were poisoned.
+    /// `hot_threshold_ms` of NUMA balancing in debugfs: pages are promoted that were accessed
+    /// within this time after they were poisoned.
     #[serde(rename = "hot_threshold_ms")]
     HotThreshold,
     /// `scan_size_mb` of NUMA balancing in debugfs: the size of the chunks that are poisoned.
@@ -30,7 +30,8 @@ pub enum Knob {
     /// thread, divided by the number of chunks of its memory.
     #[serde(rename = "scan_period_min_ms")]
     ScanPeriodMin,
-    /// `scan_period_max_ms` of NUMA balancing in debugfs: as `scan_period_min_ms`, the longest time.
+    /// `scan_period_max_ms` of NUMA balancing in debugfs: as `scan_period_min_ms`, the longest
+    /// time.
     #[serde(rename = "scan_period_max_ms")]
     ScanPeriodMax,
     /// `/sys/kernel/mm/numa/demotion_enabled`: reclaim demotes before it swaps.
@@ -203,8 +204,8 @@ mod tests {
         for knob in Knob::ALL {
             assert_eq!(serde_json::to_string(&knob).unwrap(), format!("{:?}", knob.name()));
         }
-        let said = Knob::DamonStat.read(&roots).unwrap_err().to_string();
-        assert!(said.contains("this kernel has no damon_stat.enabled"), "{said}");
+        let message = Knob::DamonStat.read(&roots).unwrap_err().to_string();
+        assert!(message.contains("this kernel has no damon_stat.enabled"), "{message}");
     }
 
     proptest! {

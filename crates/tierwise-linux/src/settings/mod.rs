@@ -22,9 +22,9 @@ pub(crate) fn fuzz_state(bytes: &[u8]) {
             assert_eq!(state::parse(&written), Ok(Some(state)));
         }
         Ok(None) => {}
-        Err(said) => assert!(said.len() < 1 << 14 && !said.contains('\n'), "{said:?}"),
+        Err(message) => assert!(message.len() < 1 << 14 && !message.contains('\n'), "{message:?}"),
     }
 }
 
 pub use knob::Knob;
-pub use saved::{Fate, Report, Settings, restore_after};
+pub use saved::{Fate, RestoreReport, Settings, restore_after};

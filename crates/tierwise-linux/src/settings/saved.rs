@@ -9,7 +9,7 @@ use super::state::{self, KnobChange};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
-use crate::state_file::{self, Damage, Loaded};
+use crate::state_file::{self, Damage, StateFileContent};
 
 /// What became of a setting that had been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum Fate {
 
 /// What [`Settings::restore`] and [`restore`] did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
+pub struct RestoreReport {
     /// Setting by setting, the last change first.
     pub fates: Vec<(Knob, Fate)>,
     /// There was a file of an earlier boot: it was removed, and nothing else done.
@@ -41,7 +41,7 @@ pub struct Report {
     pub damaged: Option<Damage>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for RestoreReport {
     /// One line a setting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.other_boot {
@@ -108,7 +108,7 @@ impl Settings {
     ///
     /// # Errors
     /// Another process works with this state file, or a setting cannot be given back.
-    pub fn open(roots: &Roots, path: &Path) -> Result<(Self, Report)> {
+    pub fn open(roots: &Roots, path: &Path) -> Result<(Self, RestoreReport)> {
         Self::open_after(roots, path, || Ok(()))
     }
 
@@ -122,7 +122,7 @@ impl Settings {
         roots: &Roots,
         path: &Path,
         first: impl FnOnce() -> Result<()>,
-    ) -> Result<(Self, Report)> {
+    ) -> Result<(Self, RestoreReport)> {
         let lock = lock(path)?;
         first()?;
         let boot_id = state_file::boot_id(roots)?;
@@ -130,13 +130,15 @@ impl Settings {
         let (roots, path) = (roots.clone(), path.to_owned());
         let mut settings = Self { roots, path, boot_id, changes: Vec::new(), _lock: lock };
         let report = match found {
-            Loaded::Nothing => Report::default(),
-            Loaded::OtherBoot => {
+            StateFileContent::Nothing => RestoreReport::default(),
+            StateFileContent::OtherBoot => {
                 state::write(&settings.path, &settings.boot_id, &[])?;
-                Report { other_boot: true, ..Report::default() }
+                RestoreReport { other_boot: true, ..RestoreReport::default() }
             }
-            Loaded::Damaged(damage) => Report { damaged: Some(damage), ..Report::default() },
-            Loaded::Whole(state) => {
+            StateFileContent::Damaged(damage) => {
+                RestoreReport { damaged: Some(damage), ..RestoreReport::default() }
+            }
+            StateFileContent::Whole(state) => {
                 settings.changes = state.changes;
                 settings.restore()?
             }
@@ -183,7 +185,7 @@ impl Settings {
     /// # Errors
     /// A setting cannot be read or written. The others are restored all the same, and what is left
     /// stays noted.
-    pub fn restore(&mut self) -> Result<Report> {
+    pub fn restore(&mut self) -> Result<RestoreReport> {
         self.restore_those(|_| true)
     }
 
@@ -191,8 +193,8 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Settings::restore`].
-    pub fn restore_those(&mut self, wanted: impl Fn(Knob) -> bool) -> Result<Report> {
-        let mut report = Report::default();
+    pub fn restore_those(&mut self, wanted: impl Fn(Knob) -> bool) -> Result<RestoreReport> {
+        let mut report = RestoreReport::default();
         if !self.changes.iter().any(|change| wanted(change.knob)) {
             return Ok(report);
         }
@@ -234,7 +236,7 @@ pub fn restore_after(
     roots: &Roots,
     path: &Path,
     first: impl FnOnce() -> Result<()>,
-) -> Result<Report> {
+) -> Result<RestoreReport> {
     Settings::open_after(roots, path, first).map(|(_, report)| report)
 }
 

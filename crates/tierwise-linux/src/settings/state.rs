@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::knob::Knob;
 use crate::error::{LinuxError, Result};
-use crate::state_file::{self, Loaded};
+use crate::state_file::{self, StateFileContent};
 
 /// The layout below; a file of another is set aside.
 const VERSION: u32 = 1;
@@ -48,7 +48,7 @@ pub(super) struct SettingsState {
 }
 
 /// Reads and checks a state file.
-pub(super) fn read(path: &Path, boot_id: &str) -> Result<Loaded<SettingsState>> {
+pub(super) fn read(path: &Path, boot_id: &str) -> Result<StateFileContent<SettingsState>> {
     state_file::read(path, "boot_id", boot_id, check)
 }
 
@@ -103,12 +103,12 @@ mod tests {
     fn written_state_reads_back_alone() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
-        assert_eq!(read(&path, "a").unwrap(), Loaded::Nothing);
+        assert_eq!(read(&path, "a").unwrap(), StateFileContent::Nothing);
         let changes = vec![change("1", &["0", "2"])];
         write(&path, "a", &changes).unwrap();
         let state = SettingsState { version: VERSION, boot_id: "a".into(), changes };
-        assert_eq!(read(&path, "a").unwrap(), Loaded::Whole(state));
-        assert_eq!(read(&path, "b").unwrap(), Loaded::OtherBoot);
+        assert_eq!(read(&path, "a").unwrap(), StateFileContent::Whole(state));
+        assert_eq!(read(&path, "b").unwrap(), StateFileContent::OtherBoot);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         write(&path, "a", &[]).unwrap();
         write(&path, "a", &[]).unwrap();
@@ -119,22 +119,24 @@ mod tests {
     fn unknown_knob_is_reported_with_place() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
-        let said = |text: &str| {
+        let message = |text: &str| {
             fs::write(&path, text).unwrap();
             match read(&path, "a").unwrap() {
-                Loaded::Damaged(damage) => damage.to_string(),
+                StateFileContent::Damaged(damage) => damage.to_string(),
                 other => panic!("{other:?}"),
             }
         };
-        assert!(said("{\n\"version\": 1,\n\"boot").contains("at line 3"));
+        assert!(message("{\n\"version\": 1,\n\"boot").contains("at line 3"));
         let state = |version: u32, knob: &str, value: &str| {
             format!(
                 r#"{{"version": {version}, "boot_id": "a",
                 "changes": [{{"knob": "{knob}", "before": "{value}", "written": []}}]}}"#
             )
         };
-        assert!(said(&state(2, "numa_balancing", "1")).contains("found version 2"));
-        assert!(said(&state(1, "panic_on_oom", "1")).contains("unknown variant `panic_on_oom`"));
-        assert!(said(&state(1, "numa_balancing", "99")).contains("found numa_balancing: \"99\""));
+        assert!(message(&state(2, "numa_balancing", "1")).contains("found version 2"));
+        assert!(message(&state(1, "panic_on_oom", "1")).contains("unknown variant `panic_on_oom`"));
+        assert!(
+            message(&state(1, "numa_balancing", "99")).contains("found numa_balancing: \"99\"")
+        );
     }
 }

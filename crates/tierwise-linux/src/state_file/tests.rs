@@ -13,7 +13,7 @@ struct Content {
 
 const WHOLE: &str = r#"{"boot":"b1","number":7}"#;
 
-fn load(path: &Path) -> Loaded<Content> {
+fn load(path: &Path) -> StateFileContent<Content> {
     read(path, "boot", "b1", |_| Ok(())).unwrap()
 }
 
@@ -21,12 +21,12 @@ fn load(path: &Path) -> Loaded<Content> {
 fn written_state_counts_in_its_boot() {
     let tree = tempfile::tempdir().unwrap();
     let path = tree.path().join("s.json");
-    assert_eq!(load(&path), Loaded::Nothing);
+    assert_eq!(load(&path), StateFileContent::Nothing);
     write(&path, WHOLE.as_bytes()).unwrap();
-    assert_eq!(load(&path), Loaded::Whole(Content { boot: "b1".into(), number: 7 }));
+    assert_eq!(load(&path), StateFileContent::Whole(Content { boot: "b1".into(), number: 7 }));
     // The boot is compared before the content.
     write(&path, br#"{"boot":"b0","number":"of another version"}"#).unwrap();
-    assert_eq!(load(&path), Loaded::OtherBoot);
+    assert_eq!(load(&path), StateFileContent::OtherBoot);
     remove(&path).unwrap();
     remove(&path).unwrap();
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), 0);
@@ -47,11 +47,11 @@ fn non_state_file_is_set_aside() {
         let tree = tempfile::tempdir().unwrap();
         let path = tree.path().join("s.json");
         make(&path);
-        let Loaded::Damaged(damage) = load(&path) else { panic!("{problem}") };
-        let said = damage.to_string();
-        assert!(said.contains(problem) && said.contains("kept as "), "{said}");
-        assert!(fs::symlink_metadata(tree.path().join("s.json.damaged")).is_ok(), "{said}");
-        assert_eq!(load(&path), Loaded::Nothing);
+        let StateFileContent::Damaged(damage) = load(&path) else { panic!("{problem}") };
+        let message = damage.to_string();
+        assert!(message.contains(problem) && message.contains("kept as "), "{message}");
+        assert!(fs::symlink_metadata(tree.path().join("s.json.damaged")).is_ok(), "{message}");
+        assert_eq!(load(&path), StateFileContent::Nothing);
         write(&path, WHOLE.as_bytes()).unwrap();
     }
 }
@@ -62,7 +62,7 @@ fn damaged_files_do_not_pile_up() {
     let path = tree.path().join("s.json");
     for _ in 0..30 {
         fs::write(&path, "").unwrap();
-        assert!(matches!(load(&path), Loaded::Damaged(_)));
+        assert!(matches!(load(&path), StateFileContent::Damaged(_)));
     }
     assert_eq!(fs::read_dir(tree.path()).unwrap().count(), MAX_KEPT as usize);
 }
@@ -78,15 +78,18 @@ fn unsafe_state_directory_is_refused() {
     private_directory(&path).unwrap();
     for mode in [0o777, 0o1777, 0o770] {
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
-        let said = private_directory(&path).unwrap_err().to_string();
-        assert!(said.contains("others may write to it") && said.contains("chmod 0700"), "{said}");
+        let message = private_directory(&path).unwrap_err().to_string();
+        assert!(
+            message.contains("others may write to it") && message.contains("chmod 0700"),
+            "{message}"
+        );
     }
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     private_directory(&path).unwrap();
     if geteuid().is_root() {
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        let said = private_directory(&path).unwrap_err().to_string();
-        assert!(said.contains("belongs to user 65534"), "{said}");
+        let message = private_directory(&path).unwrap_err().to_string();
+        assert!(message.contains("belongs to user 65534"), "{message}");
     }
     fs::write(tree.path().join("file"), "").unwrap();
     assert!(private_directory(&tree.path().join("file")).is_err());
@@ -94,7 +97,11 @@ fn unsafe_state_directory_is_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_stop_a_start(bytes in prop::collection::vec(any::<u8>(), 0..64), at in 0..WHOLE.len(), flip in 1..=u8::MAX) {
+    fn no_bytes_stop_a_start(
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+        at in 0..WHOLE.len(),
+        flip in 1..=u8::MAX,
+    ) {
         let tree = tempfile::tempdir().unwrap();
         let path = tree.path().join("s.json");
         let mut flipped = WHOLE.as_bytes().to_vec();

@@ -16,4 +16,4 @@ mod tracker;
 pub(crate) use qemu::guest_name;
 pub use reading::Readings;
 pub use selector::{Qemu, TenantSelector};
-pub use tracker::{Changes, Conflict, TenantState, TenantTracker};
+pub use tracker::{Conflict, TenantChanges, TenantState, TenantTracker};

@@ -22,9 +22,9 @@ use crate::error::Result;
 use crate::fault::{FaultScope, Faults};
 use crate::file;
 use crate::migrate::Calls;
-use crate::process::{Process, Reader, Stat};
+use crate::process::{Process, ProcessStat, Reader};
 use crate::roots::Roots;
-use crate::topology::Host;
+use crate::topology::LinuxHost;
 
 /// Interval at which the number of a tenant's CPUs is read again: operators change it, programs do
 /// not.
@@ -122,7 +122,7 @@ impl Readings {
     /// ([`Readings::faults`]). If nothing of the usage can be read, it stays as it was.
     pub fn read(
         &mut self,
-        host: &Host,
+        host: &LinuxHost,
         tracker: &TenantTracker,
         tenant: TenantId,
         now: Timestamp,
@@ -241,7 +241,7 @@ impl Readings {
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {
-                let read = Stat::read(roots, process.pid, reader);
+                let read = ProcessStat::read(roots, process.pid, reader);
                 if let Some(stat) = faults.absorb(|| FaultScope::Process(process.pid), read)
                     && stat.start_time == process.start_time
                 {
@@ -315,7 +315,7 @@ fn cpus_allowed(roots: &Roots, process: Process, reader: &mut Reader) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::migrate::Kernel;
+    use crate::migrate::HostKernel;
     use crate::topology::fixture;
 
     const MIB: u64 = 256; // pages
@@ -323,14 +323,14 @@ mod tests {
     struct Machine {
         _dir: tempfile::TempDir,
         roots: Roots,
-        host: Host,
+        host: LinuxHost,
         tracker: TenantTracker,
         readings: Readings,
     }
 
     fn machine(selectors: &[&str]) -> Machine {
         let (dir, roots) = fixture::copy("hmat-two-tier");
-        let host = Host::discover(&roots, None).unwrap();
+        let host = LinuxHost::discover(&roots, None).unwrap();
         let tenant = |s: &&str| ((*s).to_owned(), s.parse().unwrap());
         let mut tracker = TenantTracker::new(selectors.iter().map(tenant).collect());
         tracker.refresh(&roots).unwrap();
@@ -343,7 +343,7 @@ mod tests {
             let mut out = TenantReading { operations: 7, ..TenantReading::default() };
             let now = Timestamp(second * 1_000_000_000);
             let (host, tracker) = (&self.host, &self.tracker);
-            let mut kernel = Kernel::new(self.roots.clone());
+            let mut kernel = HostKernel::new(self.roots.clone());
             self.readings.read(host, tracker, TenantId(tenant), now, &mut kernel, &mut out);
             assert_eq!(out.operations, 7); // filled elsewhere
             out

@@ -6,7 +6,8 @@
 //! let redis: TenantSelector = "cgroup:redis-server.service".parse()?;
 //! assert!(matches!(redis, TenantSelector::Cgroup(_)));
 //! assert_eq!("pids:12,14".parse::<TenantSelector>()?, TenantSelector::Pids(vec![12, 14]));
-//! assert_eq!("qemu:db-1".parse::<TenantSelector>()?, TenantSelector::Qemu(Qemu::Name("db-1".into())));
+//! let db = TenantSelector::Qemu(Qemu::Name("db-1".into()));
+//! assert_eq!("qemu:db-1".parse::<TenantSelector>()?, db);
 //!
 //! let error = "cgruop:redis".parse::<TenantSelector>().unwrap_err();
 //! assert!(error.to_string().contains("did you mean \"cgroup\"?"));
@@ -20,7 +21,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tierwise_core::config::nearest;
 
-use crate::cgroup::Pattern;
+use crate::cgroup::GroupPattern;
 use crate::error::LinuxError;
 
 /// Selector of a tenant's processes.
@@ -28,7 +29,7 @@ use crate::error::LinuxError;
 #[serde(try_from = "String", into = "String")]
 pub enum TenantSelector {
     /// Processes of control groups: `cgroup:PATTERN`.
-    Cgroup(Pattern),
+    Cgroup(GroupPattern),
     /// These processes: `pids:12,14`. Their children and later processes with the same pids are not
     /// included.
     Pids(Vec<i32>),
@@ -67,7 +68,7 @@ impl FromStr for TenantSelector {
             }
         };
         match kind {
-            "cgroup" => Pattern::parse(rest).map(Self::Cgroup),
+            "cgroup" => GroupPattern::parse(rest).map(Self::Cgroup),
             "pids" => pids(rest).map(Self::Pids).ok_or_else(|| {
                 refuse(format!("found {rest:?}"), "write process ids, such as pids:12,14".into())
             }),
@@ -148,15 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_allowed() {
-        let said = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
-        assert!(said("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
+    fn refusals_name_what_is_allowed() {
+        let message = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
+        assert!(message("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
         for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
-            assert!(said(bad).contains("write process ids"), "{bad}");
+            assert!(message(bad).contains("write process ids"), "{bad}");
         }
-        assert!(said("qemu:").contains("no name"));
-        assert!(said("qemu-qmp:db.qmp").contains("write the whole path"));
-        assert!(said("cgroup:/").contains("the whole machine is no tenant"));
+        assert!(message("qemu:").contains("no name"));
+        assert!(message("qemu-qmp:db.qmp").contains("write the whole path"));
+        assert!(message("cgroup:/").contains("the whole machine is no tenant"));
     }
 
     proptest! {

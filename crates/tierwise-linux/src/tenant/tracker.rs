@@ -11,7 +11,7 @@ use tierwise_core::units::TenantId;
 
 use super::qemu;
 use super::selector::TenantSelector;
-use crate::cgroup::{Buffers, Group};
+use crate::cgroup::{Buffers, Cgroup};
 use crate::error::Result;
 use crate::fault::{FaultScope, Faults};
 use crate::process::Process;
@@ -47,7 +47,7 @@ pub struct Conflict {
 
 /// Changes that [`TenantTracker::refresh`] found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Changes {
+pub struct TenantChanges {
     /// New processes.
     pub joined: Vec<(TenantId, Process)>,
     /// Processes that are no longer the tenant's.
@@ -69,11 +69,11 @@ struct Tenant {
     state: TenantState,
     /// Ascending.
     members: Vec<Process>,
-    groups: Vec<Group>,
+    groups: Vec<Cgroup>,
     /// Processes found by the current refresh. Afterwards the previous members, to keep their
     /// memory.
     found: Vec<Process>,
-    found_groups: Vec<Group>,
+    found_groups: Vec<Cgroup>,
     /// Last pid whose start time was checked.
     checked: i32,
     /// For a list of pids: the process that had each pid when it was first found.
@@ -154,7 +154,7 @@ impl TenantTracker {
     }
 
     /// Control groups that a tenant has now; none for other selectors.
-    pub fn groups(&self, tenant: TenantId) -> &[Group] {
+    pub fn groups(&self, tenant: TenantId) -> &[Cgroup] {
         self.tenants.get(tenant.index()).map_or(&[], |t| &t.groups)
     }
 
@@ -163,8 +163,8 @@ impl TenantTracker {
     /// # Errors
     /// The machine lacks what is needed to read anything; the last known state stays then.
     /// Processes and groups that vanish are no errors, and those that cannot be read are
-    /// [`Changes::faults`].
-    pub fn refresh(&mut self, roots: &Roots) -> Result<Changes> {
+    /// [`TenantChanges::faults`].
+    pub fn refresh(&mut self, roots: &Roots) -> Result<TenantChanges> {
         self.owners.clear();
         let mut faults = Faults::default();
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
@@ -179,7 +179,7 @@ impl TenantTracker {
         let new =
             self.conflicts.iter().filter(|double| self.reported.binary_search(double).is_err());
         let mut changes =
-            Changes { conflicts: new.copied().collect(), faults, ..Changes::default() };
+            TenantChanges { conflicts: new.copied().collect(), faults, ..TenantChanges::default() };
         // Only current pairs are kept: a process that has ended is forgotten.
         std::mem::swap(&mut self.reported, &mut self.conflicts);
         for (index, tenant) in self.tenants.iter_mut().enumerate() {
@@ -270,7 +270,7 @@ impl Tenant {
         pids.dedup();
         self.found.clear();
         let mut left = CHECKED;
-        let turn = match self.members.partition_point(|member| member.pid <= self.checked) {
+        let start = match self.members.partition_point(|member| member.pid <= self.checked) {
             // All are checked, or can be in one refresh: the next one starts with the first.
             end if end == self.members.len() || self.members.len() <= CHECKED => i32::MIN,
             _ => self.checked,
@@ -278,7 +278,7 @@ impl Tenant {
         for &pid in &*pids {
             let known = self.members.binary_search_by_key(&pid, |member| member.pid).ok();
             if let Some(known) = known {
-                if pid <= turn || left == 0 {
+                if pid <= start || left == 0 {
                     self.found.push(self.members[known]);
                     continue;
                 }
@@ -335,7 +335,7 @@ impl Tenant {
     }
 
     /// Makes the processes found the tenant's members, and records the changes.
-    fn take(&mut self, id: TenantId, changes: &mut Changes) {
+    fn take(&mut self, id: TenantId, changes: &mut TenantChanges) {
         if matches!(self.selector, TenantSelector::Pids(_)) {
             for process in &self.found {
                 self.first_seen.entry(process.pid).or_insert(*process);

@@ -77,7 +77,7 @@ mod tests {
         fixture::put(&directory.join("access1/initiators/write_latency"), "0\n");
         assert_eq!(read(&roots, 1).unwrap().write_latency, None);
         fixture::put(&directory.join("access1/initiators/read_latency"), "slow\n");
-        let said = read(&roots, 1).unwrap_err().to_string();
-        assert!(said.contains("read_latency: found \"slow\""), "{said}");
+        let message = read(&roots, 1).unwrap_err().to_string();
+        assert!(message.contains("read_latency: found \"slow\""), "{message}");
     }
 }

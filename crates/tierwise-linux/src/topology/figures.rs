@@ -49,7 +49,7 @@ impl FigureSource {
 
 /// A figure with its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Figure<T> {
+pub struct SourcedFigure<T> {
     /// The figure.
     pub value: T,
     /// Where it is from.
@@ -60,11 +60,11 @@ pub struct Figure<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
     /// Latency of a load on an idle machine.
-    pub load_latency: Figure<Duration>,
+    pub load_latency: SourcedFigure<Duration>,
     /// Latency of a store on an idle machine.
-    pub store_latency: Figure<Duration>,
+    pub store_latency: SourcedFigure<Duration>,
     /// Peak bandwidth of reads, of all its nodes together.
-    pub bandwidth: Figure<Bandwidth>,
+    pub bandwidth: SourcedFigure<Bandwidth>,
 }
 
 impl Figures {
@@ -81,7 +81,7 @@ impl Figures {
             let nanoseconds = known.iter().map(|l| l.as_nanos() as f64).sum::<f64>();
             (!known.is_empty()).then(|| (nanoseconds / known.len() as f64, FigureSource::Firmware))
         };
-        let nanoseconds = |(value, source): (f64, FigureSource)| Figure {
+        let nanoseconds = |(value, source): (f64, FigureSource)| SourcedFigure {
             value: Duration::from_nanos(value.round() as u64),
             source,
         };
@@ -93,8 +93,11 @@ impl Figures {
         // load costs.
         let store_latency =
             written_latency.or_else(|| mean(|a| a.write_latency)).map_or(load_latency, nanoseconds);
-        let written_bandwidth = operator(written.and_then(|w| w.bandwidth_gbps))
-            .map(|(gbps, source)| Figure { value: Bandwidth((gbps * 1e9).round() as u64), source });
+        let written_bandwidth =
+            operator(written.and_then(|w| w.bandwidth_gbps)).map(|(gbps, source)| SourcedFigure {
+                value: Bandwidth((gbps * 1e9).round() as u64),
+                source,
+            });
         let bandwidth = written_bandwidth
             .or_else(|| firmware_bandwidth(nodes))
             .unwrap_or_else(|| assumed_bandwidth(above));
@@ -102,20 +105,20 @@ impl Figures {
     }
 }
 
-fn firmware_bandwidth(nodes: &[Access]) -> Option<Figure<Bandwidth>> {
+fn firmware_bandwidth(nodes: &[Access]) -> Option<SourcedFigure<Bandwidth>> {
     let sum = |sum: u64, b: Bandwidth| sum.saturating_add(b.0);
     let value = Bandwidth(nodes.iter().filter_map(|a| a.read_bandwidth).fold(0, sum));
-    (value.0 > 0).then_some(Figure { value, source: FigureSource::Firmware })
+    (value.0 > 0).then_some(SourcedFigure { value, source: FigureSource::Firmware })
 }
 
-fn assumed_latency(above: Option<&Figures>) -> Figure<Duration> {
+fn assumed_latency(above: Option<&Figures>) -> SourcedFigure<Duration> {
     let value = above.map_or(FASTEST_LATENCY, |f| f.load_latency.value.mul_f64(LATENCY_STEP));
-    Figure { value, source: FigureSource::Assumed }
+    SourcedFigure { value, source: FigureSource::Assumed }
 }
 
-fn assumed_bandwidth(above: Option<&Figures>) -> Figure<Bandwidth> {
+fn assumed_bandwidth(above: Option<&Figures>) -> SourcedFigure<Bandwidth> {
     let slower = |f: &Figures| Bandwidth((f.bandwidth.value.0 / BANDWIDTH_STEP).max(1));
-    Figure { value: above.map_or(FASTEST_BANDWIDTH, slower), source: FigureSource::Assumed }
+    SourcedFigure { value: above.map_or(FASTEST_BANDWIDTH, slower), source: FigureSource::Assumed }
 }
 
 #[cfg(test)]
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_said_is_one_step_down() {
+    fn missing_figures_are_one_step_down() {
         let fast = Figures::of(None, &[Access::default()], None);
         let slow = Figures::of(None, &[], Some(&fast));
         assert_eq!((fast.load_latency.value, slow.load_latency.value), (ns(73), ns(202)));
@@ -144,7 +147,10 @@ mod tests {
             read_bandwidth: Some(Bandwidth(10)),
         };
         let tier = Figures::of(None, &[node(100), node(120), Access::default()], None);
-        assert_eq!(tier.load_latency, Figure { value: ns(110), source: FigureSource::Firmware });
+        assert_eq!(
+            tier.load_latency,
+            SourcedFigure { value: ns(110), source: FigureSource::Firmware }
+        );
         assert_eq!(tier.store_latency, tier.load_latency);
         assert_eq!(tier.bandwidth.value, Bandwidth(20));
     }
@@ -159,7 +165,10 @@ mod tests {
         };
         let firmware = Access { read_latency: Some(ns(900)), ..Access::default() };
         let tier = Figures::of(Some(&written), &[firmware], None);
-        assert_eq!(tier.load_latency, Figure { value: ns(180), source: FigureSource::Operator });
+        assert_eq!(
+            tier.load_latency,
+            SourcedFigure { value: ns(180), source: FigureSource::Operator }
+        );
         assert_eq!(tier.bandwidth.value, Bandwidth(1_500_000_000));
     }
 }

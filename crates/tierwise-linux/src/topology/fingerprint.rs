@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// What the files said that [`super::Host::has_changed`] reads.
+/// What the files said that [`super::LinuxHost::has_changed`] reads.
 #[derive(Debug, Default)]
 pub struct Fingerprint {
     before: String,
@@ -34,7 +34,7 @@ impl Fingerprint {
     }
 
     /// Whether it is another than before, which it is the next time.
-    pub(super) fn turn(&mut self) -> bool {
+    pub(super) fn replace(&mut self) -> bool {
         std::mem::swap(&mut self.before, &mut self.now);
         self.before != self.now
     }
@@ -54,7 +54,7 @@ mod tests {
             machine.start();
             machine.add("0-1");
             machine.add_number(4096);
-            machine.turn()
+            machine.replace()
         };
         assert_eq!([read(false), read(false), read(true), read(false)], [true, false, true, false]);
     }

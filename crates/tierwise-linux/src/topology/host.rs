@@ -6,7 +6,7 @@ use tierwise_core::units::{Bytes, Pages, TierId};
 use super::access::{self, Access};
 use super::figures::Figures;
 use super::fingerprint::Fingerprint;
-use super::nodes::{self, Node};
+use super::nodes::{self, MemoryNode};
 use super::overrides::{Override, TierOverride};
 use super::suitability::{Suitability, numbers};
 use super::tiers::{self, KernelTier};
@@ -48,17 +48,17 @@ enum Belongs {
 
 /// This host.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Host {
+pub struct LinuxHost {
     /// Fastest first; [`TierId`] is the index, and stays so.
     pub tiers: Vec<HostTier>,
     /// Size of a base page in bytes.
     pub page_size: Bytes,
     /// Nodes with memory that no tier has; their pages are left alone.
     pub outside: Vec<u32>,
-    nodes: Vec<Node>,
+    nodes: Vec<MemoryNode>,
 }
 
-/// A change that [`Host::refresh`] found.
+/// A change that [`LinuxHost::refresh`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierChange {
     /// A node went offline, or the kernel moved it to another tier.
@@ -90,7 +90,7 @@ pub enum TierChange {
     },
 }
 
-impl Host {
+impl LinuxHost {
     /// Whether several nodes have CPUs: between these the kernel's NUMA balancing has a purpose.
     pub fn has_several_cpu_nodes(&self) -> bool {
         self.nodes.iter().filter(|node| node.has_cpu).count() > 1
@@ -100,12 +100,13 @@ impl Host {
     ///
     /// ```no_run
     /// use tierwise_linux::roots::Roots;
-    /// use tierwise_linux::topology::{Host, Suitability};
+    /// use tierwise_linux::topology::{LinuxHost, Suitability};
     ///
-    /// let host = Host::discover(&Roots::default(), None)?;
+    /// let host = LinuxHost::discover(&Roots::default(), None)?;
     /// if host.suitability() == Suitability::Tiered {
     ///     for tier in &host.tiers {
-    ///         println!("{}: nodes {:?}, {:?}", tier.name, tier.nodes, tier.figures.load_latency.value);
+    ///         let latency = tier.figures.load_latency.value;
+    ///         println!("{}: nodes {:?}, {latency:?}", tier.name, tier.nodes);
     ///     }
     /// } else {
     ///     println!("{}", host.suitability());
@@ -218,8 +219,8 @@ impl Host {
     }
 
     /// Replaces `out` by the base pages of each tier that CPUs keep on lists of their own:
-    /// free, and not among [`Host::free`]. Printing them costs the kernel more than any other of
-    /// its files that are read here.
+    /// free, and not among [`LinuxHost::free`]. Printing them costs the kernel more than any other
+    /// of its files that are read here.
     pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
         out.clear();
         out.resize(self.tiers.len(), Pages(0));
@@ -230,9 +231,9 @@ impl Host {
         });
     }
 
-    /// Whether anything that [`Host::refresh`] reads has changed, as far as a few small files tell:
-    /// which nodes are there, in which tiers, how large, and what the kernel keeps free. `report`
-    /// is what they said the last time.
+    /// Whether anything that [`LinuxHost::refresh`] reads has changed, as far as a few small files
+    /// tell: which nodes are there, in which tiers, how large, and what the kernel keeps free.
+    /// `report` is what they said the last time.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -263,7 +264,7 @@ impl Host {
                 other => report.add_number(other?.0),
             }
         }
-        Ok(report.turn())
+        Ok(report.replace())
     }
 
     /// Returns if this machine has memory tiers, and the reason if not.
@@ -317,9 +318,9 @@ impl Host {
             }
             Belongs::All => (None, None),
         };
-        let here = |n: &&Node| listed.is_none_or(|list| list.contains(&n.id));
-        let present: Vec<&Node> = self.nodes.iter().filter(here).collect();
-        let access = |n: &&Node| access::read(roots, n.id);
+        let here = |n: &&MemoryNode| listed.is_none_or(|list| list.contains(&n.id));
+        let present: Vec<&MemoryNode> = self.nodes.iter().filter(here).collect();
+        let access = |n: &&MemoryNode| access::read(roots, n.id);
         let accesses = present.iter().map(access).collect::<Result<Vec<Access>>>()?;
         let above = self.tiers.iter().take_while(|t| t.name != name).last();
         let figures = Figures::of(written, &accesses, above.map(|t| &t.figures));

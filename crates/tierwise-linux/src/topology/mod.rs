@@ -6,7 +6,7 @@
 //! - [`overrides`]: the operator's own list, which goes before the kernel's.
 //! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
 //! - [`zoneinfo`]: the kernel's watermarks, and free pages that CPUs keep to themselves.
-//! - [`Host`] puts them together; [`Fingerprint`] tells cheaply whether it would come out
+//! - [`LinuxHost`] puts them together; [`Fingerprint`] tells cheaply whether it would come out
 //!   otherwise, and [`Suitability`] says whether there is anything to tier.
 
 pub mod access;
@@ -22,9 +22,9 @@ pub mod tiers;
 pub mod zoneinfo;
 
 pub use access::Access;
-pub use figures::{Figure, FigureSource, Figures};
+pub use figures::{FigureSource, Figures, SourcedFigure};
 pub use fingerprint::Fingerprint;
-pub use host::{Host, HostTier, TierChange};
-pub use nodes::Node;
+pub use host::{HostTier, LinuxHost, TierChange};
+pub use nodes::MemoryNode;
 pub use overrides::{Override, TierOverride};
 pub use suitability::Suitability;

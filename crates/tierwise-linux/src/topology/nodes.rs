@@ -14,7 +14,7 @@ use crate::roots::Roots;
 
 /// A node that is online and has memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct MemoryNode {
     /// The kernel's number.
     pub id: u32,
     /// Whether it has CPUs. CXL memory and persistent memory have none.
@@ -28,7 +28,7 @@ pub struct Node {
     pub distances: Vec<(u32, u32)>,
 }
 
-impl Node {
+impl MemoryNode {
     /// The distance to another node, if the kernel knows it.
     pub fn distance(&self, other: u32) -> Option<u32> {
         self.distances.iter().find(|&&(node, _)| node == other).map(|&(_, distance)| distance)
@@ -40,7 +40,7 @@ impl Node {
 /// # Errors
 /// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes
 /// offline meanwhile is left out.
-pub fn read(roots: &Roots) -> Result<Vec<Node>> {
+pub fn read(roots: &Roots) -> Result<Vec<MemoryNode>> {
     let directory = directory(roots);
     let list = |name: &str| -> Result<Vec<u32>> {
         let path = directory.join(name);
@@ -95,14 +95,14 @@ fn no_numa(directory: &Path) -> LinuxError {
     }
 }
 
-fn node(directory: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Node> {
+fn node(directory: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<MemoryNode> {
     let directory = directory.join(format!("node{id}"));
     let path = directory.join("meminfo");
     let text = file::bytes(&path)?;
     let (total, free) = (meminfo(&path, &text, "MemTotal")?, meminfo(&path, &text, "MemFree")?);
     let path = directory.join("distance");
     let distances = distances(&path, &file::text(&path)?, online)?;
-    Ok(Node { id, has_cpu, total, free, distances })
+    Ok(MemoryNode { id, has_cpu, total, free, distances })
 }
 
 /// A row of `Node 0 MemTotal:  985624 kB`.
@@ -180,8 +180,11 @@ mod tests {
         let (_dir, roots) = fixture::copy("one-node");
         let meminfo = directory(&roots).join("node0/meminfo");
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: many kB\n");
-        let said = read(&roots).unwrap_err().to_string();
-        assert!(said.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""), "{said}");
+        let message = read(&roots).unwrap_err().to_string();
+        assert!(
+            message.contains("node0/meminfo:2: found \"Node 0 MemFree: many kB\""),
+            "{message}"
+        );
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\n");
         assert!(read(&roots).unwrap_err().to_string().contains("no MemFree"));
         fixture::put(&meminfo, "Node 0 MemTotal: 12 kB\nNode 0 MemFree: 1 kB\n");
@@ -192,7 +195,10 @@ mod tests {
     #[test]
     fn kernel_without_numa_names_boot_option() {
         let dir = tempfile::tempdir().unwrap();
-        let said = read(&Roots::under(dir.path())).unwrap_err().to_string();
-        assert!(said.contains("knows no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");
+        let message = read(&Roots::under(dir.path())).unwrap_err().to_string();
+        assert!(
+            message.contains("knows no NUMA nodes") && message.contains("CONFIG_NUMA"),
+            "{message}"
+        );
     }
 }

@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use tierwise_core::topology::Topology;
 
-use super::nodes::Node;
+use super::nodes::MemoryNode;
 use crate::error::{LinuxError, Result};
 
 /// The tiers, fastest first. Nodes that no tier names are left alone.
@@ -48,7 +48,7 @@ impl Override {
     ///
     /// # Errors
     /// The first tier that cannot, with the nodes that there are.
-    pub fn check(&self, nodes: &[Node]) -> Result<()> {
+    pub fn check(&self, nodes: &[MemoryNode]) -> Result<()> {
         if self.tiers.is_empty() || self.tiers.len() > Topology::MAX_TIERS {
             let what = format!("the configuration lists {} tiers", self.tiers.len());
             let remedy = format!("write 1 to {} of them, fastest first", Topology::MAX_TIERS);
@@ -72,7 +72,7 @@ impl Override {
 }
 
 impl TierOverride {
-    fn check(&self, nodes: &[Node]) -> Result<()> {
+    fn check(&self, nodes: &[MemoryNode]) -> Result<()> {
         let there = || nodes.iter().map(|n| n.id.to_string()).collect::<Vec<_>>().join(", ");
         if self.nodes.is_empty() {
             let remedy = format!("name some of the nodes with memory: {}", there());
@@ -139,8 +139,9 @@ mod tests {
         assert!(both.contains("tier \"b\": names node 0, which tier \"a\" names too"), "{both}");
         assert!(refusal(vec![tier("a", &[0]), tier("a", &[1])]).contains("stands twice"));
         for wrong in [0.0, -3.0, f64::NAN, f64::INFINITY] {
-            let said = refusal(vec![TierOverride { latency_ns: Some(wrong), ..tier("a", &[0]) }]);
-            assert!(said.contains("latency_ns: found"), "{said}");
+            let message =
+                refusal(vec![TierOverride { latency_ns: Some(wrong), ..tier("a", &[0]) }]);
+            assert!(message.contains("latency_ns: found"), "{message}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tierwise_core::topology::Topology;
 
-use super::nodes::Node;
+use super::nodes::MemoryNode;
 
 /// What can be done with this machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl fmt::Display for Suitability {
 
 impl Suitability {
     /// For nodes that are all in one tier.
-    pub(super) fn of_one_tier(tier: &str, nodes: &[Node]) -> Self {
+    pub(super) fn of_one_tier(tier: &str, nodes: &[MemoryNode]) -> Self {
         if let [node] = nodes {
             return Self::OneNode { node: node.id };
         }
@@ -70,14 +70,14 @@ pub(super) fn numbers(nodes: &[u32]) -> String {
 /// Nodes in the order of their likely speed. Memory beside CPUs is the faster; memory without
 /// is as slow as it is far from the nearest CPU. Where every node is alike, the first one is
 /// taken for near.
-fn guess(nodes: &[Node]) -> Vec<Vec<u32>> {
+fn guess(nodes: &[MemoryNode]) -> Vec<Vec<u32>> {
     let mixed = nodes.iter().any(|n| n.has_cpu) && nodes.iter().any(|n| !n.has_cpu);
     let near: Vec<u32> = if mixed {
         nodes.iter().filter(|n| n.has_cpu).map(|n| n.id).collect()
     } else {
         nodes.iter().take(1).map(|n| n.id).collect()
     };
-    let distance = |node: &Node| near.iter().filter_map(|&n| node.distance(n)).min();
+    let distance = |node: &MemoryNode| near.iter().filter_map(|&n| node.distance(n)).min();
     let mut far: Vec<(Option<u32>, u32)> =
         nodes.iter().filter(|n| !near.contains(&n.id)).map(|n| (distance(n), n.id)).collect();
     far.sort_unstable();
@@ -113,9 +113,9 @@ mod tests {
     use super::*;
     use tierwise_core::units::Bytes;
 
-    fn node(id: u32, has_cpu: bool, distances: &[u32]) -> Node {
+    fn node(id: u32, has_cpu: bool, distances: &[u32]) -> MemoryNode {
         let distances = (0..).zip(distances.iter().copied()).collect();
-        Node { id, has_cpu, total: Bytes(1 << 30), free: Bytes(0), distances }
+        MemoryNode { id, has_cpu, total: Bytes(1 << 30), free: Bytes(0), distances }
     }
 
     #[test]
@@ -153,17 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn the_text_says_what_to_write() {
+    fn the_text_names_what_to_write() {
         let nodes = [node(0, true, &[10, 20]), node(1, false, &[20, 10])];
-        let said = Suitability::of_one_tier("memory_tier4", &nodes).to_string();
+        let message = Suitability::of_one_tier("memory_tier4", &nodes).to_string();
         assert!(
-            said.starts_with(
+            message.starts_with(
                 "nodes 0, 1 are all in one memory tier (memory_tier4), although node 1 has no \
                  CPUs. Tierwise does not guess"
             ),
-            "{said}"
+            "{message}"
         );
-        assert!(said.ends_with(
+        assert!(message.ends_with(
             "[[tier]]\nname = \"fast\"\nnodes = [0]\n\n[[tier]]\nname = \"slow\"\nnodes = [1]\n"
         ));
         let one = Suitability::of_one_tier("memory_tier4", &nodes[..1]);

@@ -76,8 +76,8 @@ mod tests {
         fixture::put(&directory(&roots).join("memory_tierx/nodelist"), "1\n");
         assert_eq!(read(&roots).unwrap().unwrap(), [KernelTier { rank: 4, nodes: vec![0] }]);
         fixture::put(&directory(&roots).join("memory_tier9/nodelist"), "one\n");
-        let said = read(&roots).unwrap_err().to_string();
-        assert!(said.contains("memory_tier9/nodelist: found \"one\""), "{said}");
+        let message = read(&roots).unwrap_err().to_string();
+        assert!(message.contains("memory_tier9/nodelist: found \"one\""), "{message}");
     }
 
     #[test]

@@ -10,8 +10,9 @@ use crate::error::{LinuxError, Result};
 use crate::process::Reader;
 use crate::roots::Roots;
 
-/// The watermarks of every node, the sum over its zones, in base pages, ascending by node. A kernel that does not print
-/// `promo` (up to 6.12) has it one step above `high` all the same (`__setup_per_zone_wmarks`).
+/// The watermarks of every node, the sum over its zones, in base pages, ascending by node. A kernel
+/// that does not print `promo` (up to 6.12) has it one step above `high` all the same
+/// (`__setup_per_zone_wmarks`).
 ///
 /// # Errors
 /// A watermark that is no number, or none at all.
@@ -99,10 +100,10 @@ impl Zone {
     }
 }
 
-/// Calls with each list of free pages that a CPU keeps to itself (`pagesets`): its node, and its base
-/// pages. They are not counted as `MemFree`, and a CPU keeps up to a hundredth of a zone and more
-/// (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node. A file
-/// that cannot be read has no lists; that costs accuracy only.
+/// Calls with each list of free pages that a CPU keeps to itself (`pagesets`): its node, and its
+/// base pages. They are not counted as `MemFree`, and a CPU keeps up to a hundredth of a zone and
+/// more (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node. A
+/// file that cannot be read has no lists; that costs accuracy only.
 pub fn per_cpu(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
     if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
         per_cpu_lists(text, list);
@@ -167,10 +168,12 @@ mod tests {
     #[test]
     fn damage_is_named_with_its_line() {
         let path = Path::new("zoneinfo");
-        let said = |text: &str| watermarks(path, text).unwrap_err().to_string();
-        assert!(said("Node x, zone DMA\n").starts_with("zoneinfo:1: found \"Node x, zone DMA\""));
-        assert!(said("Node 0, zone DMA\n  min lots\n").starts_with("zoneinfo:2: found"));
-        assert!(said("").contains("no zone with watermarks"));
+        let message = |text: &str| watermarks(path, text).unwrap_err().to_string();
+        assert!(
+            message("Node x, zone DMA\n").starts_with("zoneinfo:1: found \"Node x, zone DMA\"")
+        );
+        assert!(message("Node 0, zone DMA\n  min lots\n").starts_with("zoneinfo:2: found"));
+        assert!(message("").contains("no zone with watermarks"));
     }
 
     proptest! {

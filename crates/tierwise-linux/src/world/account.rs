@@ -5,9 +5,9 @@ use std::time::Duration;
 use tierwise_core::units::Timestamp;
 
 use super::cpu_budget::CpuBudget;
-use super::faults::{Ledger, Report};
-use crate::fault::{Fault, FaultScope, Faults};
-use crate::tenant::Changes;
+use super::faults::{FaultReport, Ledger};
+use crate::fault::{FaultScope, Faults, HostFault};
+use crate::tenant::TenantChanges;
 use crate::topology::TierChange;
 
 /// Time between rounds while monitoring is suspended: without accesses there is nothing to decide,
@@ -20,13 +20,13 @@ const ROUNDS_PER_SAMPLING: f64 = 16.0;
 
 /// An event for the log.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum WorldEvent {
     /// Processes and tenants that came or ended.
-    Tenants(Changes),
+    Tenants(TenantChanges),
     /// Nodes that came or went.
     Machine(TierChange),
     /// Failure to read something. While it is the machine, nothing is moved.
-    Fault(Fault),
+    Fault(HostFault),
     /// The machine can be read again.
     Readable,
     /// The access monitoring source failed.
@@ -43,15 +43,15 @@ pub enum Event {
 
 /// The daemon's cost, the faults of the current round, and events that nothing has taken yet.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct DaemonAccount {
     pub cpu_budget: CpuBudget,
     /// Failed reads of the current round.
     pub faults: Faults,
     pub ledger: Ledger,
-    pub events: Vec<Event>,
+    pub events: Vec<WorldEvent>,
 }
 
-impl Account {
+impl DaemonAccount {
     /// An account without faults or events.
     pub fn new(cpu_budget: CpuBudget) -> Self {
         Self {
@@ -68,10 +68,10 @@ impl Account {
         let read = self.cpu_budget.read(now);
         self.faults.absorb(|| FaultScope::Machine, read);
         if self.cpu_budget.throttle() != before {
-            self.events.push(Event::Throttled(self.cpu_budget.throttle()));
+            self.events.push(WorldEvent::Throttled(self.cpu_budget.throttle()));
         }
         if self.cpu_budget.suspended() != suspended {
-            self.events.push(Event::Suspended(self.cpu_budget.suspended()));
+            self.events.push(WorldEvent::Suspended(self.cpu_budget.suspended()));
         }
     }
 
@@ -89,8 +89,8 @@ impl Account {
         let events = &mut self.events;
         self.ledger.take(&mut self.faults, now, |report| {
             events.push(match report {
-                Report::Fault(fault) => Event::Fault(fault),
-                Report::Readable => Event::Readable,
+                FaultReport::Fault(fault) => WorldEvent::Fault(fault),
+                FaultReport::Readable => WorldEvent::Readable,
             });
         });
     }

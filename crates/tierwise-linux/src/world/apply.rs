@@ -16,11 +16,11 @@ use super::blocks::Blocks;
 use super::survey::Survey;
 use crate::error::Result;
 use crate::migrate::mover::Moved;
-use crate::migrate::{Calls, Limits, Mover, Request};
+use crate::migrate::{Calls, Limits, MoveRequest, Mover};
 use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
-use crate::topology::{Host, nodes};
+use crate::topology::{LinuxHost, nodes};
 
 /// Maximum time for one plan: half the longest wait between two rounds, so that accesses are not
 /// older than the decisions based on them.
@@ -48,7 +48,7 @@ pub struct MoveContext<'a> {
     /// Mount points of the kernel's file systems.
     pub roots: &'a Roots,
     /// The machine.
-    pub host: &'a Host,
+    pub host: &'a LinuxHost,
     /// The engine's pages.
     pub blocks: &'a mut Blocks,
     /// Survey that finds a block's resident pages.
@@ -60,7 +60,7 @@ pub struct MoveContext<'a> {
 pub struct Migrator<C> {
     calls: C,
     mover: Mover,
-    requests: Vec<Request>,
+    requests: Vec<MoveRequest>,
     /// Index of the first request of each move of a portion.
     firsts: Vec<usize>,
     moved: Vec<Moved>,
@@ -178,7 +178,7 @@ impl<C: Calls> Migrator<C> {
     }
 
     /// Selects the node with the most free memory of each tier as the target.
-    fn select_targets(&mut self, roots: &Roots, host: &Host) {
+    fn select_targets(&mut self, roots: &Roots, host: &LinuxHost) {
         let reader = &mut self.reader;
         let mut free_memory =
             |node: &u32| nodes::free(roots, reader, *node).map_or(0, |free| free.0);
@@ -216,7 +216,7 @@ impl<C: Calls> Migrator<C> {
                 let mut address = range.start;
                 while address < range.end {
                     let size = (step - address % step).min(range.end - address);
-                    self.requests.push(Request {
+                    self.requests.push(MoveRequest {
                         tenant: block.tenant,
                         process: block.process,
                         address,
@@ -285,7 +285,7 @@ fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {
 }
 
 /// Resident bytes of a block outside the target tier.
-fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
+fn left_behind(requests: &[MoveRequest], moved: &[Moved]) -> u64 {
     let stays = |moved: &Moved| {
         !matches!(moved.result, Ok(()) | Err(FailReason::Already | FailReason::NotPresent))
     };
@@ -294,7 +294,7 @@ fn left_behind(requests: &[Request], moved: &[Moved]) -> u64 {
 
 /// Result for a block: moved if more than half of it moved or was there already, `Already` if none
 /// of that had to move, otherwise the most common reason, by bytes.
-fn result_of(requests: &[Request], moved: &[Moved]) -> std::result::Result<(), FailReason> {
+fn result_of(requests: &[MoveRequest], moved: &[Moved]) -> std::result::Result<(), FailReason> {
     let bytes = |wanted: &dyn Fn(&Moved) -> bool| -> u64 {
         let pairs = requests.iter().zip(moved);
         pairs.filter(|(_, moved)| wanted(moved)).map(|(request, _)| request.bytes).sum()

@@ -302,9 +302,11 @@ mod tests {
                     .iter()
                     .map(|(&number, &tier)| FoundBlock { number, tier: tier.map(TierId) })
                     .collect();
-                let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
+                let (mut allocated, mut freed, mut moved) = (Vec::new(), Vec::new(), Vec::new());
                 blocks.start();
-                blocks.update(process(1), TENANT, &found, &mut allocated, &mut freed, &mut external_migrations);
+                blocks.update(
+                    process(1), TENANT, &found, &mut allocated, &mut freed, &mut moved
+                );
                 for page in freed {
                     prop_assert!(known.remove(&page).is_some());
                 }
@@ -313,8 +315,9 @@ mod tests {
                         prop_assert!(known.insert(page, allocated.attributes.tier).is_none());
                     }
                 }
-                for migration in external_migrations {
-                    prop_assert!(known.insert(migration.page, migration.tier) != Some(migration.tier));
+                for migration in moved {
+                    let before = known.insert(migration.page, migration.tier);
+                    prop_assert!(before != Some(migration.tier));
                 }
                 prop_assert_eq!(blocks.len(), known.len());
                 for (&page, &tier) in &known {

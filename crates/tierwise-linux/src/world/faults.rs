@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use tierwise_core::units::Timestamp;
 
-use crate::fault::{Fault, FaultScope, Faults};
-use crate::migrate::limits::Allowance;
+use crate::fault::{FaultScope, Faults, HostFault};
+use crate::migrate::limits::TokenBucket;
 
 /// Number of reported scopes that are remembered: a tenant can create processes without end, and a
 /// scope that is forgotten is reported again.
@@ -25,23 +25,23 @@ pub struct Ledger {
     /// Scopes that were reported, the oldest first.
     reported: VecDeque<FaultScope>,
     /// Each report costs [`MILLISECONDS_PER_REPORT`] of these milliseconds.
-    allowance: Allowance,
+    allowance: TokenBucket,
     /// Problem of the machine at the last survey.
     machine: Option<String>,
 }
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Report {
+pub enum FaultReport {
     /// A fault whose scope was not reported yet.
-    Fault(Fault),
+    Fault(HostFault),
     /// The machine can be read again.
     Readable,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        let allowance = Allowance::new(Some(1000), BURST * MILLISECONDS_PER_REPORT);
+        let allowance = TokenBucket::new(Some(1000), BURST * MILLISECONDS_PER_REPORT);
         Self { totals: Default::default(), reported: VecDeque::new(), allowance, machine: None }
     }
 }
@@ -49,22 +49,31 @@ impl Default for Ledger {
 impl Ledger {
     /// Takes the faults of a survey, empties their list, and passes what is to be reported to
     /// `report`.
-    pub fn take(&mut self, faults: &mut Faults, now: Timestamp, mut report: impl FnMut(Report)) {
+    pub fn take(
+        &mut self,
+        faults: &mut Faults,
+        now: Timestamp,
+        mut report: impl FnMut(FaultReport),
+    ) {
         for (total, more) in self.totals.iter_mut().zip(faults.counts()) {
             *total += more;
         }
         for fault in faults.kept().iter().filter(|fault| fault.scope != FaultScope::Machine) {
             if self.is_reportable(&fault.scope, now) {
-                report(Report::Fault(fault.clone()));
+                report(FaultReport::Fault(fault.clone()));
             }
         }
         let machine = faults.of_machine().map(str::to_owned);
         match (&self.machine, &machine) {
             (None, Some(problem)) => {
                 let problem = problem.clone();
-                report(Report::Fault(Fault { scope: FaultScope::Machine, tenant: None, problem }));
+                report(FaultReport::Fault(HostFault {
+                    scope: FaultScope::Machine,
+                    tenant: None,
+                    problem,
+                }));
             }
-            (Some(_), None) => report(Report::Readable),
+            (Some(_), None) => report(FaultReport::Readable),
             _ => {}
         }
         self.machine = machine;
@@ -118,35 +127,38 @@ mod tests {
     }
 
     #[test]
-    fn each_is_said_once_and_counted_always() {
-        let (mut ledger, mut told) = (Ledger::default(), Vec::new());
+    fn each_is_reported_once_and_counted_always() {
+        let (mut ledger, mut shown) = (Ledger::default(), Vec::new());
         for second in 0..5 {
-            ledger.take(&mut faults([7, 8], libc::EIO), at(second), |t| told.push(t));
+            ledger.take(&mut faults([7, 8], libc::EIO), at(second), |t| shown.push(t));
         }
-        assert_eq!((told.len(), ledger.totals()), (2, [10, 0, 0, 0]));
+        assert_eq!((shown.len(), ledger.totals()), (2, [10, 0, 0, 0]));
     }
 
     #[test]
-    fn a_flood_is_counted_and_not_said() {
-        let (mut ledger, mut told) = (Ledger::default(), 0);
+    fn a_flood_is_counted_and_not_reported() {
+        let (mut ledger, mut shown) = (Ledger::default(), 0);
         for second in 0..600 {
             let pids = (0..50).map(|i| second as i32 * 50 + i);
-            ledger.take(&mut faults(pids, libc::EIO), at(second), |_| told += 1);
+            ledger.take(&mut faults(pids, libc::EIO), at(second), |_| shown += 1);
         }
-        assert_eq!(told, BURST + 599 * 1000 / MILLISECONDS_PER_REPORT);
+        assert_eq!(shown, BURST + 599 * 1000 / MILLISECONDS_PER_REPORT);
         assert_eq!(ledger.totals(), [30_000, 0, 0, 0]);
         assert!(ledger.reported.len() <= MAX_REMEMBERED);
     }
 
     #[test]
     fn machine_fault_is_a_lasting_state() {
-        let (mut ledger, mut told) = (Ledger::default(), Vec::new());
+        let (mut ledger, mut shown) = (Ledger::default(), Vec::new());
         for (second, number) in [(0, libc::EMFILE), (1, libc::ENOMEM), (2, libc::EIO)] {
-            ledger.take(&mut faults([7], number), at(second), |t| told.push(t));
+            ledger.take(&mut faults([7], number), at(second), |t| shown.push(t));
             assert_eq!(ledger.machine().is_some(), second < 2);
         }
-        assert_eq!(told.len(), 3, "{told:?}");
-        assert!(matches!(&told[0], Report::Fault(Fault { scope: FaultScope::Machine, .. })));
-        assert!(told.contains(&Report::Readable));
+        assert_eq!(shown.len(), 3, "{shown:?}");
+        assert!(matches!(
+            &shown[0],
+            FaultReport::Fault(HostFault { scope: FaultScope::Machine, .. })
+        ));
+        assert!(shown.contains(&FaultReport::Readable));
     }
 }

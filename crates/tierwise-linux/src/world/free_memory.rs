@@ -11,7 +11,7 @@ use tierwise_core::units::Pages;
 use crate::error::Result;
 use crate::process::Reader;
 use crate::roots::Roots;
-use crate::topology::Host;
+use crate::topology::LinuxHost;
 
 /// Unmanaged memory is reported again once it has changed by one part in this many of the tier's
 /// capacity. Shares follow it, and would otherwise change with every allocation on the machine.
@@ -43,7 +43,12 @@ impl FreeMemory {
     ///
     /// # Errors
     /// A kernel file is damaged.
-    pub fn survey(&mut self, roots: &Roots, host: &Host, tenants: &[TenantReading]) -> Result<()> {
+    pub fn survey(
+        &mut self,
+        roots: &Roots,
+        host: &LinuxHost,
+        tenants: &[TenantReading],
+    ) -> Result<()> {
         host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
         self.read(roots, host)?;
         for (i, known) in self.unmanaged.iter_mut().enumerate() {
@@ -61,7 +66,7 @@ impl FreeMemory {
     ///
     /// # Errors
     /// As [`FreeMemory::survey`].
-    pub fn read(&mut self, roots: &Roots, host: &Host) -> Result<()> {
+    pub fn read(&mut self, roots: &Roots, host: &LinuxHost) -> Result<()> {
         for pages in [&mut self.unlisted, &mut self.listed, &mut self.free, &mut self.unmanaged] {
             pages.resize(host.tiers.len(), Pages(0));
         }
@@ -99,7 +104,7 @@ mod tests {
     #[test]
     fn per_cpu_lists_are_not_unmanaged() {
         let (_dir, roots) = fixture::copy("hmat-two-tier");
-        let host = Host::discover(&roots, None).unwrap();
+        let host = LinuxHost::discover(&roots, None).unwrap();
         let (mut free_memory, listed) = (FreeMemory::default(), Pages(4 * 63));
         meminfo(&roots, 40 * KIB);
         let tenant = TenantReading { usage: vec![Pages(256)], ..TenantReading::default() };

@@ -64,7 +64,7 @@ enum Thing {
     /// An ordinary content, cut, with one byte changed.
     Damaged(usize, usize, u8),
     Zeros(u64),
-    Folder,
+    Directory,
     Dangling,
     Loop,
     Absent,
@@ -84,7 +84,7 @@ fn thing() -> impl Strategy<Value = Thing> {
         6 => (0usize..200, 0usize..200, any::<u8>())
             .prop_map(|(cut, at, byte)| Thing::Damaged(cut, at, byte)),
         1 => prop::sample::select(vec![0, 100_000, 20 << 20]).prop_map(Thing::Zeros),
-        1 => Just(Thing::Folder),
+        1 => Just(Thing::Directory),
         1 => Just(Thing::Dangling),
         1 => Just(Thing::Loop),
         1 => Just(Thing::Absent),
@@ -143,7 +143,7 @@ fn place(path: &Path, thing: &Thing, pid: i32) {
             fs::write(path, bytes).unwrap();
         }
         Thing::Zeros(length) => fs::File::create(path).unwrap().set_len(*length).unwrap(),
-        Thing::Folder => fs::create_dir(path).unwrap(),
+        Thing::Directory => fs::create_dir(path).unwrap(),
         Thing::Dangling => symlink("/nowhere/at/all", path).unwrap(),
         Thing::Loop => symlink(path, path).unwrap(),
         Thing::Absent => {}
@@ -219,7 +219,7 @@ struct Run {
 
 impl Run {
     fn new(roots: &Roots) -> Self {
-        let host = Host::discover(roots, None).unwrap();
+        let host = LinuxHost::discover(roots, None).unwrap();
         let (_, wake) = bounded(1);
         let mut world =
             LiveWorld::with_kernel(config(roots.clone()), host, wake, Pretender::default());
@@ -359,7 +359,9 @@ proptest! {
         match fail {
             Some((_, number)) if of_machine(number) => {
                 // While the machine cannot be read, nothing is moved and no decision changes.
-                let place = |s: &Standing| s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>();
+                let place = |s: &Standing| {
+                    s.blocks.iter().map(|b| (b.0, b.1, b.2)).collect::<Vec<_>>()
+                };
                 for (stands, alone) in stands.iter().zip(alone()) {
                     prop_assert_eq!(place(stands), place(alone));
                 }

@@ -3,7 +3,7 @@
 use tierwise_core::migrate::{Move, MoveOutcome};
 
 use super::apply::MoveContext;
-use super::{Event, LiveWorld};
+use super::{LiveWorld, WorldEvent};
 use crate::migrate::Calls;
 
 impl<C: Calls> LiveWorld<C> {
@@ -20,7 +20,7 @@ impl<C: Calls> LiveWorld<C> {
         self.account.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = applied {
             // Not fatal: a later plan may succeed.
-            self.account.events.push(Event::Refused(e.to_string()));
+            self.account.events.push(WorldEvent::Refused(e.to_string()));
         }
     }
 
@@ -42,7 +42,7 @@ impl<C: Calls> LiveWorld<C> {
         });
         self.account.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = finished {
-            self.account.events.push(Event::Refused(e.to_string()));
+            self.account.events.push(WorldEvent::Refused(e.to_string()));
         }
     }
 }

@@ -45,14 +45,14 @@ use tierwise_core::world::World;
 
 use crate::error::Result;
 use crate::fault::FaultScope;
-use crate::migrate::{Calls, Kernel};
+use crate::migrate::{Calls, HostKernel};
 use crate::monitor::{AccessMonitor, waits_still};
 use crate::process::Reader;
 use crate::roots::Roots;
 use crate::tenant::{Readings, TenantSelector, TenantTracker};
-use crate::topology::{Fingerprint, Host};
-use account::Account;
-pub use account::Event;
+use crate::topology::{Fingerprint, LinuxHost};
+use account::DaemonAccount;
+pub use account::WorldEvent;
 use apply::Migrator;
 use blocks::Blocks;
 use cpu_budget::CpuBudget;
@@ -90,9 +90,9 @@ pub struct WorldConfig {
 }
 
 /// This Linux host, with its tenants and their memory.
-pub struct LiveWorld<C: Calls = Kernel> {
+pub struct LiveWorld<C: Calls = HostKernel> {
     config: WorldConfig,
-    host: Host,
+    host: LinuxHost,
     started: Instant,
     wake: Receiver<()>,
     tracker: TenantTracker,
@@ -104,7 +104,7 @@ pub struct LiveWorld<C: Calls = Kernel> {
     lost_monitor: Option<LostMonitor>,
     projector: AccessProjector,
     migrator: Migrator<C>,
-    account: Account,
+    account: DaemonAccount,
     next_survey: Timestamp,
     /// By tenant: the last reading, with the latencies and accesses reported since the last
     /// observation.
@@ -119,18 +119,18 @@ pub struct LiveWorld<C: Calls = Kernel> {
     surveyed: bool,
 }
 
-impl LiveWorld<Kernel> {
+impl LiveWorld<HostKernel> {
     /// A world without access monitoring. A message to `wake` ends a wait.
-    pub fn new(config: WorldConfig, host: Host, wake: Receiver<()>) -> Self {
-        let kernel = Kernel::new(config.roots.clone());
+    pub fn new(config: WorldConfig, host: LinuxHost, wake: Receiver<()>) -> Self {
+        let kernel = HostKernel::new(config.roots.clone());
         Self::with_kernel(config, host, wake, kernel)
     }
 }
 
 impl<C: Calls> LiveWorld<C> {
     /// A world with other system calls: for tests.
-    pub fn with_kernel(config: WorldConfig, host: Host, wake: Receiver<()>, calls: C) -> Self {
-        let account = Account::new(CpuBudget::new(config.cpu.0, config.cpu.1));
+    pub fn with_kernel(config: WorldConfig, host: LinuxHost, wake: Receiver<()>, calls: C) -> Self {
+        let account = DaemonAccount::new(CpuBudget::new(config.cpu.0, config.cpu.1));
         Self {
             host,
             started: Instant::now(),
@@ -220,7 +220,7 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// The machine.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &LinuxHost {
         &self.host
     }
 
@@ -291,7 +291,7 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Takes the events since the last call.
-    pub fn take_events(&mut self) -> Vec<Event> {
+    pub fn take_events(&mut self) -> Vec<WorldEvent> {
         std::mem::take(&mut self.account.events)
     }
 

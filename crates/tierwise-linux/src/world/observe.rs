@@ -7,12 +7,12 @@ use tierwise_core::observe::Observation;
 use tierwise_core::units::{TenantId, Timestamp};
 
 use super::survey::SurveyContext;
-use super::{Event, LiveWorld};
+use super::{LiveWorld, WorldEvent};
 use crate::error::Result;
 use crate::fault::FaultScope;
 use crate::migrate::Calls;
 use crate::monitor::waits_still;
-use crate::tenant::{Changes, TenantState};
+use crate::tenant::{TenantChanges, TenantState};
 
 impl<C: Calls> LiveWorld<C> {
     /// Surveys the tenants' processes, their blocks and the blocks' tiers. If the processes cannot
@@ -26,8 +26,8 @@ impl<C: Calls> LiveWorld<C> {
             return;
         };
         self.account.faults.take(&mut changes.faults, None);
-        if changes != Changes::default() {
-            self.account.events.push(Event::Tenants(changes));
+        if changes != TenantChanges::default() {
+            self.account.events.push(WorldEvent::Tenants(changes));
         }
         let nodes = self.survey_nodes();
         self.account.faults.absorb(|| FaultScope::Machine, nodes);
@@ -53,7 +53,7 @@ impl<C: Calls> LiveWorld<C> {
         if self.host.has_changed(&self.config.roots, &mut self.reader, &mut self.machine)? {
             let changes = self.host.refresh(&self.config.roots);
             let changes = changes.inspect_err(|_| self.machine.forget())?;
-            self.account.events.extend(changes.into_iter().map(Event::Machine));
+            self.account.events.extend(changes.into_iter().map(WorldEvent::Machine));
         }
         Ok(())
     }
@@ -62,7 +62,7 @@ impl<C: Calls> LiveWorld<C> {
     pub(super) fn monitor(&mut self, out: &mut Observation) {
         if let Some(late) = self.monitor.take_if(|monitor| monitor.is_late()) {
             self.lost_monitor = late.leave();
-            self.account.events.push(Event::MonitoringLost(waits_still().to_string()));
+            self.account.events.push(WorldEvent::MonitoringLost(waits_still().to_string()));
         }
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.take() {
@@ -80,7 +80,7 @@ impl<C: Calls> LiveWorld<C> {
             Ok(None) => {}
             Err(problem) => {
                 self.monitor = None;
-                self.account.events.push(Event::MonitoringLost(problem.to_string()));
+                self.account.events.push(WorldEvent::MonitoringLost(problem.to_string()));
             }
         }
     }

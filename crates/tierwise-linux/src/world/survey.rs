@@ -20,14 +20,14 @@ use tierwise_core::units::{Bytes, TenantId, Timestamp};
 
 use super::blocks::{Block, Blocks, FoundBlock};
 use crate::error::{LinuxError, Result};
-use crate::fault::{Fault, FaultScope, Faults};
+use crate::fault::{FaultScope, Faults, HostFault};
 use crate::migrate::Calls;
 use crate::monitor::MonitorTarget;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::{AddressRange, Maps, Mounts, PageState, Pagemap, Process, Reader, Task};
 use crate::roots::Roots;
 use crate::tenant::TenantTracker;
-use crate::topology::Host;
+use crate::topology::LinuxHost;
 
 /// Rest of a process after a survey, as a multiple of the survey's duration: surveys of one process
 /// take at most a hundredth of one CPU.
@@ -102,7 +102,7 @@ pub struct SurveyContext<'a, C> {
     /// The factor by which intervals are longer than configured.
     pub throttle: f64,
     /// The machine.
-    pub host: &'a Host,
+    pub host: &'a LinuxHost,
     /// The processes of each tenant.
     pub tracker: &'a TenantTracker,
     /// The engine's pages.
@@ -258,8 +258,8 @@ impl Survey {
         context: &mut SurveyContext<'_, impl Calls>,
     ) {
         if !error.is_gone() {
-            let fault = Fault::new(FaultScope::Process(process.pid), error);
-            self.faults.push(Fault { tenant: Some(tenant), ..fault });
+            let fault = HostFault::new(FaultScope::Process(process.pid), error);
+            self.faults.push(HostFault { tenant: Some(tenant), ..fault });
         }
         if !error.is_of_machine() {
             self.processes.remove(&process);
@@ -300,8 +300,8 @@ impl Survey {
         }
         let damage = read?;
         if let Some(damage) = damage {
-            let fault = Fault::new(FaultScope::Process(process.pid), &damage);
-            self.faults.push(Fault { tenant: Some(tenant), ..fault });
+            let fault = HostFault::new(FaultScope::Process(process.pid), &damage);
+            self.faults.push(HostFault { tenant: Some(tenant), ..fault });
         }
         known.resident =
             Bytes(self.walker.ranges.iter().map(|range| range.end - range.start).sum());
@@ -337,7 +337,7 @@ impl Survey {
     }
 
     /// Finds the tier of each block.
-    fn locate(&mut self, task: Task, host: &Host, calls: &mut impl Calls) -> Result<()> {
+    fn locate(&mut self, task: Task, host: &LinuxHost, calls: &mut impl Calls) -> Result<()> {
         self.found.clear();
         for held in self.held.chunks(ASKED) {
             self.addresses.clear();

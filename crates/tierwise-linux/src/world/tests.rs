@@ -114,7 +114,7 @@ impl Drop for Memory {
 
 fn world() -> (tempfile::TempDir, Sender<()>, LiveWorld<Pretender>) {
     let (dir, roots) = fixture::copy("hmat-two-tier");
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     // The fixture machine runs this test's process.
     let me = std::process::id().to_string();
     std::os::unix::fs::symlink(format!("/proc/{me}"), roots.proc.join(me)).unwrap();
@@ -169,22 +169,22 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     let (sender, watched) = crossbeam_channel::unbounded();
     world.monitor_with(Box::new(Listener(sender))).unwrap();
     let mut report = Observation::default();
-    let mut told = |world: &mut LiveWorld<Pretender>, wanted: usize| {
+    let mut reported = |world: &mut LiveWorld<Pretender>, wanted: usize| {
         // The thread answers in its own time.
         while watched.recv_timeout(Duration::from_millis(1)) != Ok(wanted) {
             world.observe(&mut report).unwrap();
         }
     };
-    told(&mut world, 1);
+    reported(&mut world, 1);
     assert_eq!(world.account.shortest_wait(world.config.interval), Duration::ZERO);
     world.account.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
     (0..6).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
     assert!(world.account.cpu_budget.suspended());
     assert_eq!(world.account.shortest_wait(world.config.interval), account::SUSPENDED_WAIT);
-    told(&mut world, 0);
+    reported(&mut world, 0);
     world.account.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
-    told(&mut world, 1);
+    reported(&mut world, 1);
 }
 
 /// A tenant may start any number of processes, each with as many mappings as the kernel allows.
@@ -216,8 +216,9 @@ fn lost_monitoring_is_reported_until_it_returns() {
     let (release, released) = bounded(0);
     world.monitor_with(Box::new(super::monitor::tests::Waits(released))).unwrap();
     let mut report = Observation::default();
-    let lost =
-        |events: Vec<Event>| events.iter().any(|event| matches!(event, Event::MonitoringLost(_)));
+    let lost = |events: Vec<WorldEvent>| {
+        events.iter().any(|event| matches!(event, WorldEvent::MonitoringLost(_)))
+    };
     let mut events = Vec::new();
     while !lost(events) {
         world.observe(&mut report).unwrap();
@@ -365,7 +366,8 @@ fn ended_tenant_has_no_pages() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     assert!(world.blocks() > 0);
-    let nobody = TenantSelector::Cgroup(crate::cgroup::Pattern::parse("not-yet.slice").unwrap());
+    let nobody =
+        TenantSelector::Cgroup(crate::cgroup::GroupPattern::parse("not-yet.slice").unwrap());
     world.set_tenants(vec![("me".into(), nobody)], false);
     world.observe(&mut report).unwrap();
     assert_eq!(world.blocks(), 0);

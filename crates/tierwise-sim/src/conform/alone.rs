@@ -9,9 +9,9 @@ use crate::scenario::WorkloadSpec;
 
 /// The throughput of every victim alone on the suite's machine.
 #[derive(Debug, Clone)]
-pub struct Alone(Vec<(WorkloadSpec, f64)>);
+pub struct AloneThroughput(Vec<(WorkloadSpec, f64)>);
 
-impl Alone {
+impl AloneThroughput {
     /// Measures it under a recipe.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use tierwise_core::tenant::Limit;
 use tierwise_core::units::TierId;
 
 use super::setting::scenario;
-use super::{Adversary, Alone, CHECK_INTERVAL, GRACE};
+use super::{Adversary, AloneThroughput, CHECK_INTERVAL, GRACE};
 use crate::error::SimError;
 use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
@@ -44,7 +44,7 @@ pub struct Verdict {
 pub fn conform(
     recipe: &Recipe,
     adversary: &Adversary,
-    alone: &Alone,
+    alone: &AloneThroughput,
     seed: u64,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Vec<Verdict>, SimError> {
@@ -89,9 +89,9 @@ fn judge(timeline: &[TimelinePoint], tenant: usize, victim: &WorkloadSpec) -> Ve
         end = point.time_seconds;
         let usage = &point.tenants[tenant].usage_bytes;
         let needed = floor.min(usage.iter().sum());
-        let lacking = needed.saturating_sub(usage.first().copied().unwrap_or(0));
-        deepest = deepest.max(lacking);
-        if lacking > 0 {
+        let missing_pages = needed.saturating_sub(usage.first().copied().unwrap_or(0));
+        deepest = deepest.max(missing_pages);
+        if missing_pages > 0 {
             since.get_or_insert(end);
         } else if let Some(since) = since.take() {
             longest = longest.max(end - since);

@@ -13,10 +13,10 @@
 //!
 //! ```no_run
 //! use tierwise_core::recipe::Recipe;
-//! use tierwise_sim::conform::{ADVERSARIES, Alone, conform};
+//! use tierwise_sim::conform::{ADVERSARIES, AloneThroughput, conform};
 //!
 //! let recipe = Recipe::named("equilibria")?;
-//! let alone = Alone::measure(&recipe, 1)?;
+//! let alone = AloneThroughput::measure(&recipe, 1)?;
 //! let verdicts = conform(&recipe, &ADVERSARIES[0], &alone, 1, &mut |_| ())?;
 //! assert!(verdicts[0].held);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -30,7 +30,7 @@ mod setting;
 use std::time::Duration;
 
 pub use adversaries::{ADVERSARIES, Adversary};
-pub use alone::Alone;
+pub use alone::AloneThroughput;
 pub use judge::{Verdict, conform};
 pub use setting::{Setting, machine};
 

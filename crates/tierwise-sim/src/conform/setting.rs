@@ -10,7 +10,7 @@ use tierwise_trace::generate::GeneratorSpec;
 use super::LENGTH;
 use crate::costs::Costs;
 use crate::machine::Machine;
-use crate::scenario::{Scenario, Source, WorkloadSpec};
+use crate::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
 /// Base pages of a MiB.
 pub(super) const MIB: u64 = 256;
@@ -84,7 +84,7 @@ pub(super) fn generated(
     WorkloadSpec {
         measure_from: Some("run".to_owned()),
         dilation: DILATION * small,
-        ..WorkloadSpec::new(name, Source::Generator(pattern.to_owned(), spec))
+        ..WorkloadSpec::new(name, WorkloadSource::Generator(pattern.to_owned(), spec))
     }
 }
 

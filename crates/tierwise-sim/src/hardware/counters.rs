@@ -13,7 +13,7 @@
 //!   missed the L2 cache does: a line of page table entries covers eight pages.
 //! - *Memory requests* are all misses, and a write-back for each store that missed.
 
-use tierwise_core::observe::Counters;
+use tierwise_core::observe::CpuCounters;
 use tierwise_trace::Window;
 
 /// Misses of the L2 cache for each of the last-level cache's. Misses fall with the square root of a
@@ -57,9 +57,9 @@ impl Demand {
     }
 }
 
-/// Sums since the last observation, of which [`Tally::counters`] gives the means.
+/// Sums since the last observation, of which [`CounterSums::counters`] gives the means.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Tally {
+pub struct CounterSums {
     demand: Demand,
     /// Nanoseconds of all loads that missed the last-level cache.
     l3_ns: f64,
@@ -69,7 +69,7 @@ pub struct Tally {
     walk_ns: f64,
 }
 
-impl Tally {
+impl CounterSums {
     /// Adds a number of passes over a window whose load misses took `load_ns` on average.
     pub fn add(&mut self, demand: &Demand, load_ns: f64, passes: f64) {
         let l3_ns = demand.loads * load_ns;
@@ -83,10 +83,10 @@ impl Tally {
     }
 
     /// The counts; a latency of nothing is zero.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> CpuCounters {
         let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
         let Demand { loads, stores, l2_loads, instructions } = self.demand;
-        Counters {
+        CpuCounters {
             l3_miss_ns: mean(self.l3_ns, loads),
             l2_miss_ns: mean(self.l2_ns, l2_loads),
             dtlb_miss_ns: mean(self.walk_ns, l2_loads),
@@ -117,10 +117,10 @@ mod tests {
         };
         let window = Window { instructions: 1000, accesses: vec![access], ..Window::default() };
         let demand = Demand::of(&window);
-        let mut tally = Tally::default();
-        assert_eq!(tally.counters(), Counters::default());
+        let mut tally = CounterSums::default();
+        assert_eq!(tally.counters(), CpuCounters::default());
         tally.add(&demand, 200.0, 3.0);
-        let expected = Counters {
+        let expected = CpuCounters {
             l3_miss_ns: 200.0,
             // 10 at 200 ns and 30 at 30 ns.
             l2_miss_ns: 72.5,

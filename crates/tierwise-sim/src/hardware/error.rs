@@ -5,7 +5,7 @@
 //! page was accessed in each window. Both start with the same memory.
 
 use super::spread::LINES;
-use super::{FlatMemory, HardwareError, PageModel, Ratio, Served};
+use super::{FlatMemory, HardwareError, PageModel, Ratio, ServedBy};
 use crate::hash::mix;
 
 /// A memory's misses by both models, as shares of the accesses.
@@ -44,7 +44,7 @@ pub fn measure(
     while lines.peek().is_some() {
         for line in lines.by_ref().take(window.max(1)) {
             accesses += 1;
-            missed += u64::from(exact.read(line) == Served::Slow);
+            missed += u64::from(exact.read(line) == ServedBy::Slow);
             counts[(line / LINES) as usize] += 1;
         }
         let touched = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
@@ -58,7 +58,7 @@ pub fn measure(
 
 /// A way to go through memory whose order is known line by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
+pub enum LineOrder {
     /// Every line alike, independent of the last.
     Uniform,
     /// A tenth of the pages gets nine tenths of the accesses.
@@ -74,7 +74,7 @@ pub enum Pattern {
     InStep,
 }
 
-impl Pattern {
+impl LineOrder {
     /// Every pattern, from the kindest to the approximation to the least kind.
     pub const ALL: [Self; 6] =
         [Self::Uniform, Self::Skewed, Self::Records, Self::Scan, Self::Bursts, Self::InStep];
@@ -115,7 +115,7 @@ impl Pattern {
 mod tests {
     use super::*;
 
-    fn of(pattern: Pattern, window: usize) -> Error {
+    fn of(pattern: LineOrder, window: usize) -> Error {
         let (fast, accesses) = (64, 400_000);
         let lines = u64::from(fast) * 2 * LINES;
         measure((0..accesses).map(|n| pattern.line(n, lines)), fast, window).unwrap()
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn independent_accesses_are_what_the_approximation_assumes() {
-        for pattern in [Pattern::Uniform, Pattern::Skewed] {
+        for pattern in [LineOrder::Uniform, LineOrder::Skewed] {
             let error = of(pattern, 50_000);
             assert!(error.points().abs() < 0.5, "{pattern:?}: {error:?}");
         }
@@ -133,12 +133,12 @@ mod tests {
     fn scan_and_lockstep_arrays_exceed_the_model() {
         // By hand: every line of a scan was pushed out by its neighbour half a round ago, but for
         // the 4,096 lines that lie in fast memory at the start.
-        let scan = of(Pattern::Scan, 1000);
+        let scan = of(LineOrder::Scan, 1000);
         assert_eq!(scan.lines, 395_904.0 / 400_000.0);
         assert!(scan.pages < scan.lines, "{scan:?}");
         // Of two lines in turn, twice, the first is there from the round before and the other three
         // are not.
-        let in_step = of(Pattern::InStep, 50_000);
+        let in_step = of(LineOrder::InStep, 50_000);
         assert!((in_step.lines - 0.75).abs() < 1e-9 && in_step.points() < -20.0, "{in_step:?}");
     }
 
@@ -146,11 +146,11 @@ mod tests {
     fn long_bursts_beat_the_model() {
         // By hand: 782 pages were started, of which the first 64 lie in fast memory; of each other
         // 64 accesses miss.
-        let bursts = of(Pattern::Bursts, 50_000);
+        let bursts = of(LineOrder::Bursts, 50_000);
         assert_eq!(bursts.lines, 718.0 * 64.0 / 400_000.0);
         assert!(bursts.points() > 20.0, "{bursts:?}");
         // With windows as long as a burst it is nearly exact.
-        let short = of(Pattern::Bursts, 512);
+        let short = of(LineOrder::Bursts, 512);
         assert!(short.points().abs() < 1.0, "{short:?}");
     }
 }

@@ -17,7 +17,7 @@
 //! when one of those is in fast memory, the first line lies in its slot. That costs one more slow
 //! read and write when one of the others takes the place of another.
 
-use super::{HardwareError, Ratio, Served, Traffic, check_lines};
+use super::{HardwareError, Ratio, ServedBy, Traffic, check_lines};
 
 /// The location of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,31 +93,31 @@ impl FlatMemory {
     /// A read that missed the CPU's caches: a load, or the fetch of a line that is to be
     /// written.
     #[inline]
-    pub fn read(&mut self, line: u64) -> Served {
+    pub fn read(&mut self, line: u64) -> ServedBy {
         let (place, tag) = self.decode(line);
         self.traffic.fast.read(place);
         let resident = self.tags[place as usize];
         if resident == tag {
-            return Served::Fast;
+            return ServedBy::Fast;
         }
         let slot = self.slot(place, if tag == 0 { resident } else { tag });
         self.traffic.slow.read(slot);
         self.bring(place, resident, tag);
-        Served::Slow
+        ServedBy::Slow
     }
 
     /// A line that the CPU's caches evict after it was written. Says where it was.
     #[inline]
-    pub fn write(&mut self, line: u64) -> Served {
+    pub fn write(&mut self, line: u64) -> ServedBy {
         let (place, tag) = self.decode(line);
         self.traffic.fast.read(place);
         let resident = self.tags[place as usize];
         if resident == tag {
             self.traffic.fast.write(place);
-            return Served::Fast;
+            return ServedBy::Fast;
         }
         self.bring(place, resident, tag);
-        Served::Slow
+        ServedBy::Slow
     }
 
     /// Puts a line, whose data the controller holds, into its place, and sends away what was there.
@@ -153,9 +153,9 @@ mod tests {
     /// Two fast lines and two slow ones, by hand: 0 and 2 share place 0, 1 and 3 place 1.
     #[test]
     fn tiny_memory_matches_hand_computation() {
-        use Served::{Fast, Slow};
+        use ServedBy::{Fast, Slow};
         let mut memory = FlatMemory::new(2, Ratio::ONE, 1, 1).unwrap();
-        let served: Vec<Served> = [0, 2, 0, 1, 3, 3, 2, 2].map(|line| memory.read(line)).to_vec();
+        let served: Vec<ServedBy> = [0, 2, 0, 1, 3, 3, 2, 2].map(|line| memory.read(line)).to_vec();
         assert_eq!(served, [Fast, Slow, Slow, Fast, Slow, Fast, Slow, Fast]);
         // Eight tag checks; four misses, each a slow read, a slow write and a fast write.
         assert_eq!(counts(&memory), [8, 4, 4, 4]);
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn a_posted_write_fetches_nothing() {
         let mut memory = FlatMemory::new(2, Ratio::ONE, 1, 1).unwrap();
-        assert_eq!(memory.write(0), Served::Fast);
-        assert_eq!(memory.write(2), Served::Slow);
-        assert_eq!(memory.read(2), Served::Fast);
+        assert_eq!(memory.write(0), ServedBy::Fast);
+        assert_eq!(memory.write(2), ServedBy::Slow);
+        assert_eq!(memory.read(2), ServedBy::Fast);
         // Tag checks of all three; both writes end in fast memory; line 0 went to slow memory.
         assert_eq!(counts(&memory), [3, 2, 0, 1]);
     }
@@ -203,7 +203,7 @@ mod tests {
         let reads = 1_000_000;
         for _ in 0..reads {
             x = crate::hash::mix(x);
-            missed += u64::from(memory.read(x % (2 * lines)) == Served::Slow);
+            missed += u64::from(memory.read(x % (2 * lines)) == ServedBy::Slow);
         }
         // Four standard deviations of a fair coin.
         let limit = 4.0 * 0.5 / f64::from(reads).sqrt();

@@ -3,22 +3,22 @@
 //! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024,
 //! section 3.1): fast and slow memory are one physical address space, each line lies in exactly one
 //! of them, and a line that is read from slow memory changes places with the one that shares its
-//! place in fast memory. [`TwoLevel`] is 2LM, Optane's memory mode: fast memory is an inclusive,
-//! direct-mapped cache of the slow memory and adds no capacity.
+//! place in fast memory. [`TwoLevelMemory`] is 2LM, Optane's memory mode: fast memory is an
+//! inclusive, direct-mapped cache of the slow memory and adds no capacity.
 //!
 //! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and
 //! [`error`] measures what it costs in accuracy. The simulated host runs the
 //! approximation to find the part of a tenant's misses that slow memory serves.
 //!
 //! ```
-//! use tierwise_sim::hardware::{FlatMemory, Ratio, Served};
+//! use tierwise_sim::hardware::{FlatMemory, Ratio, ServedBy};
 //!
 //! // Four fast lines and four slow ones: lines 1 and 5 share a place.
 //! let mut memory = FlatMemory::new(4, Ratio::ONE, 1, 1).unwrap();
-//! assert_eq!(memory.read(1), Served::Fast);
-//! assert_eq!(memory.read(5), Served::Slow); // and 5 takes the place of 1
-//! assert_eq!(memory.read(5), Served::Fast);
-//! assert_eq!(memory.read(1), Served::Slow);
+//! assert_eq!(memory.read(1), ServedBy::Fast);
+//! assert_eq!(memory.read(5), ServedBy::Slow); // and 5 takes the place of 1
+//! assert_eq!(memory.read(5), ServedBy::Fast);
+//! assert_eq!(memory.read(1), ServedBy::Slow);
 //! ```
 
 pub mod counters;
@@ -34,14 +34,14 @@ pub use flat::{FlatMemory, Location};
 pub(crate) use page_model::LINES_PER_PAGE;
 pub use page_model::{Expected, PageModel, expect};
 pub use ratio::Ratio;
-pub use traffic::{Channels, Traffic};
-pub use two_level::TwoLevel;
+pub use traffic::{ChannelTraffic, Traffic};
+pub use two_level::TwoLevelMemory;
 
 use crate::units::LINE;
 
 /// The memory that answered a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Served {
+pub enum ServedBy {
     /// Fast memory: its tag matched.
     Fast,
     /// Slow memory, after fast memory was read in vain.
@@ -50,7 +50,7 @@ pub enum Served {
 
 /// The CPU's management of the last tier of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum ManagementMode {
     /// Flat Memory Mode, with so much slow memory to each byte of fast memory.
     Flat(Ratio),
     /// 2LM, with so much slow memory behind each byte of the cache.
@@ -72,7 +72,7 @@ pub enum Colouring {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hardware {
     /// Placement of lines.
-    pub mode: Mode,
+    pub mode: ManagementMode,
     /// Placement of pages.
     pub colouring: Colouring,
 }
@@ -99,7 +99,7 @@ pub enum HardwareError {
     /// The slow memory is too small to be cached, or too large for the tags.
     #[error(
         "found {slow} slow lines behind {fast} fast ones; allowed: 1 to {limit} times as many",
-        limit = TwoLevel::MAX_WAYS
+        limit = TwoLevelMemory::MAX_WAYS
     )]
     Slow {
         /// Lines of slow memory.

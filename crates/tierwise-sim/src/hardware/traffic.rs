@@ -7,12 +7,12 @@ use super::HardwareError;
 
 /// Lines that one medium's channels moved.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Channels {
+pub struct ChannelTraffic {
     /// By channel: lines read, lines written.
     counts: Vec<(u64, u64)>,
 }
 
-impl Channels {
+impl ChannelTraffic {
     fn new(channels: u32) -> Result<Self, HardwareError> {
         // The same limit as a scenario's tier has.
         if !(1..=1024).contains(&channels) {
@@ -57,13 +57,16 @@ impl Channels {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Traffic {
     /// Fast memory.
-    pub fast: Channels,
+    pub fast: ChannelTraffic,
     /// Slow memory.
-    pub slow: Channels,
+    pub slow: ChannelTraffic,
 }
 
 impl Traffic {
     pub(super) fn new(fast_channels: u32, slow_channels: u32) -> Result<Self, HardwareError> {
-        Ok(Self { fast: Channels::new(fast_channels)?, slow: Channels::new(slow_channels)? })
+        Ok(Self {
+            fast: ChannelTraffic::new(fast_channels)?,
+            slow: ChannelTraffic::new(slow_channels)?,
+        })
     }
 }

@@ -6,7 +6,7 @@
 //! if it was written to since. A posted write that misses takes the place in the same way, without
 //! a fetch, because the whole line is written.
 
-use super::{HardwareError, Served, Traffic, check_lines};
+use super::{HardwareError, ServedBy, Traffic, check_lines};
 
 /// A place that holds nothing.
 const EMPTY: u16 = 0;
@@ -15,14 +15,14 @@ const DIRTY: u16 = 1 << 15;
 
 /// A memory controller in 2LM. Lines are those of slow memory, numbered from zero.
 #[derive(Debug, Clone)]
-pub struct TwoLevel {
+pub struct TwoLevelMemory {
     /// By place: which of its lines, plus one, and [`DIRTY`].
     words: Vec<u16>,
     slow_lines: u64,
     traffic: Traffic,
 }
 
-impl TwoLevel {
+impl TwoLevelMemory {
     /// Slow lines that may share a place: what the tag has room for beside its two special values.
     pub const MAX_WAYS: u64 = (DIRTY - 1) as u64;
 
@@ -64,18 +64,18 @@ impl TwoLevel {
 
     /// A read that missed the CPU's caches.
     #[inline]
-    pub fn read(&mut self, line: u64) -> Served {
+    pub fn read(&mut self, line: u64) -> ServedBy {
         self.access(line, false)
     }
 
     /// A written line that the CPU's caches evict.
     #[inline]
-    pub fn write(&mut self, line: u64) -> Served {
+    pub fn write(&mut self, line: u64) -> ServedBy {
         self.access(line, true)
     }
 
     #[inline]
-    fn access(&mut self, line: u64, is_write: bool) -> Served {
+    fn access(&mut self, line: u64, is_write: bool) -> ServedBy {
         let places = self.words.len() as u64;
         let (place, tag) = ((line % places) as u32, (line / places) as u16 + 1);
         let word = self.words[place as usize];
@@ -86,7 +86,7 @@ impl TwoLevel {
             if is_write {
                 self.traffic.fast.write(place);
             }
-            return Served::Fast;
+            return ServedBy::Fast;
         }
         if !is_write {
             self.traffic.slow.read(line as u32);
@@ -97,7 +97,7 @@ impl TwoLevel {
         }
         self.traffic.fast.write(place);
         self.words[place as usize] = tag | dirty;
-        Served::Slow
+        ServedBy::Slow
     }
 }
 
@@ -108,8 +108,8 @@ mod tests {
     /// Two places in front of six lines, by hand.
     #[test]
     fn tiny_cache_matches_hand_computation() {
-        use Served::{Fast, Slow};
-        let mut memory = TwoLevel::new(2, 6, 1, 1).unwrap();
+        use ServedBy::{Fast, Slow};
+        let mut memory = TwoLevelMemory::new(2, 6, 1, 1).unwrap();
         let reads = [0, 0, 2, 1].map(|line| memory.read(line));
         assert_eq!(reads, [Slow, Fast, Slow, Slow]);
         // Line 2 is written, then pushed out by line 4: written back. Line 1 was only read:
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn fourfold_footprint_misses_three_quarters() {
         let lines = 1 << 10;
-        let mut memory = TwoLevel::new(lines, 4 * lines, 6, 2).unwrap();
+        let mut memory = TwoLevelMemory::new(lines, 4 * lines, 6, 2).unwrap();
         let mut x = 7;
         let mut step = || {
             x = crate::hash::mix(x);
@@ -137,7 +137,7 @@ mod tests {
             memory.read(step());
         });
         let reads = 1_000_000;
-        let missed = (0..reads).filter(|_| memory.read(step()) == Served::Slow).count();
+        let missed = (0..reads).filter(|_| memory.read(step()) == ServedBy::Slow).count();
         let share = missed as f64 / f64::from(reads);
         // Four standard deviations of a coin that falls so in three of four throws.
         assert!((share - 0.75).abs() < 4.0 * (0.1875 / f64::from(reads)).sqrt(), "{share}");
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn impossible_caches_are_refused() {
-        let error = TwoLevel::new(2, 0, 1, 1).unwrap_err();
+        let error = TwoLevelMemory::new(2, 0, 1, 1).unwrap_err();
         assert_eq!(error, HardwareError::Slow { slow: 0, fast: 2 });
-        assert!(TwoLevel::new(1, TwoLevel::MAX_WAYS + 1, 1, 1).is_err());
-        assert!(TwoLevel::new(1, TwoLevel::MAX_WAYS, 1, 1).is_ok());
+        assert!(TwoLevelMemory::new(1, TwoLevelMemory::MAX_WAYS + 1, 1, 1).is_err());
+        assert!(TwoLevelMemory::new(1, TwoLevelMemory::MAX_WAYS, 1, 1).is_ok());
     }
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::Host;
+use super::SimulatedHost;
 use crate::error::SimError;
 use crate::machine::SATURATION;
 use crate::units::LINE;
-use crate::workload::{Kind, State};
+use crate::workload::{WorkloadKind, WorkloadState};
 
 /// Rounds in which utilisation and progress find each other. Each halves the distance; after six it
 /// is below two percent of the change within one step, and the next step goes on from there.
 const ROUNDS: usize = 6;
 
-impl Host {
+impl SimulatedHost {
     /// Advances to `wake`, or to the earliest of the following: the end of a workload's window, a
     /// start or stop, the quantum.
     pub(super) fn advance(&mut self, wake: Option<u64>, quantum: Duration) -> Result<(), SimError> {
@@ -21,33 +21,33 @@ impl Host {
         let before = self.now;
         let limit = self.limit(wake, quantum);
         let step = (0..self.workloads.len())
-            .filter(|&i| self.workloads[i].state == State::Running)
+            .filter(|&i| self.workloads[i].state == WorkloadState::Running)
             .map(|i| self.workloads[i].remaining_ns(before, window_ns[i]))
             .fold(limit - before, u64::min)
             .max(1);
         self.now = before + step;
         for (i, &window_ns) in window_ns.iter().enumerate() {
-            if self.workloads[i].state != State::Running {
+            if self.workloads[i].state != WorkloadState::Running {
                 continue;
             }
             match self.workloads[i].kind {
-                Kind::Service(_) => self.serve(i, before),
-                Kind::Windows { .. } => self.progress(i, before, step, window_ns),
+                WorkloadKind::Service(_) => self.serve(i, before),
+                WorkloadKind::Windows { .. } => self.progress(i, before, step, window_ns),
             }
         }
         self.copies.drain(before, self.now);
         let (memory, workloads) = (&self.memory, &mut self.workloads);
         let p99 = |i: usize| workloads[i].service_mut().map(|s| s.take_worst().p99);
         self.stats.time(self.now, |i| memory.usage(i), p99);
-        self.turn_windows()
+        self.advance_windows()
     }
 
     fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
         let starts =
             self.workloads.iter().zip(&self.schedules).filter_map(|(p, s)| match p.state {
-                State::Waiting => Some(s.start),
-                State::Running => s.stop,
-                State::Ended | State::OutOfMemory => None,
+                WorkloadState::Waiting => Some(s.start),
+                WorkloadState::Running => s.stop,
+                WorkloadState::Ended | WorkloadState::OutOfMemory => None,
             });
         starts
             .chain(wake)
@@ -68,12 +68,12 @@ impl Host {
                 (0..tiers).map(|t| self.machine.tiers[t].store_at(self.utilisation[t])).collect();
             let mut demand = self.copies.rates(self.now);
             for (i, time) in times.iter_mut().enumerate() {
-                if self.workloads[i].state != State::Running {
+                if self.workloads[i].state != WorkloadState::Running {
                     continue;
                 }
                 match &self.workloads[i].kind {
-                    Kind::Service(service) => service.add_demand(&mut demand),
-                    Kind::Windows { .. } => {
+                    WorkloadKind::Service(service) => service.add_demand(&mut demand),
+                    WorkloadKind::Windows { .. } => {
                         *time = self.window_time(i, &loads, &stores);
                         self.add_demand(i, *time, &mut demand);
                     }
@@ -165,12 +165,12 @@ impl Host {
         for i in 0..self.workloads.len() {
             let schedule = self.schedules[i];
             match self.workloads[i].state {
-                State::Waiting if self.now >= schedule.start => {
-                    self.workloads[i].state = State::Running;
+                WorkloadState::Waiting if self.now >= schedule.start => {
+                    self.workloads[i].state = WorkloadState::Running;
                     self.open_window(i)?;
                 }
-                State::Running if schedule.stop.is_some_and(|stop| self.now >= stop) => {
-                    self.finish(i, State::Ended);
+                WorkloadState::Running if schedule.stop.is_some_and(|stop| self.now >= stop) => {
+                    self.finish(i, WorkloadState::Ended);
                 }
                 _ => {}
             }
@@ -178,11 +178,11 @@ impl Host {
         Ok(())
     }
 
-    fn turn_windows(&mut self) -> Result<(), SimError> {
+    fn advance_windows(&mut self) -> Result<(), SimError> {
         for i in 0..self.workloads.len() {
             let workload = &self.workloads[i];
-            if workload.state == State::Running
-                && matches!(workload.kind, Kind::Windows { .. })
+            if workload.state == WorkloadState::Running
+                && matches!(workload.kind, WorkloadKind::Windows { .. })
                 && workload.done >= 1.0
             {
                 self.close_window(i);

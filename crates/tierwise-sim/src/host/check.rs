@@ -2,10 +2,10 @@
 
 use tierwise_core::units::Pages;
 
-use super::Host;
+use super::SimulatedHost;
 use crate::error::{SimError, Violation};
 
-impl Host {
+impl SimulatedHost {
     /// No page in two tiers, usage within capacity, counts conserved, time monotonic.
     pub(super) fn verify(&mut self) -> Result<(), SimError> {
         let problem = self

@@ -8,8 +8,8 @@ use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutc
 use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
 
-use super::Host;
-use crate::workload::{Kind, State};
+use super::SimulatedHost;
+use crate::workload::{WorkloadKind, WorkloadState};
 
 /// Copies under way: how much of each tier's bandwidth they use, and until when.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl InFlightCopies {
     }
 }
 
-impl Host {
+impl SimulatedHost {
     pub(super) fn execute(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) {
         self.signals = plan.signals;
         self.placement = plan.placement;
@@ -174,7 +174,7 @@ impl Host {
     /// probability min(1, t / T), and then waits t / 2.
     fn stall(&mut self, workload: usize, local: u32, away_ns: f64) {
         let p = &self.workloads[workload];
-        if p.state != State::Running {
+        if p.state != WorkloadState::Running {
             return;
         }
         let Some(row) = p.row(local) else { return };
@@ -198,7 +198,7 @@ impl Host {
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
         let running: Vec<usize> = (0..self.workloads.len())
-            .filter(|&i| self.workloads[i].state == State::Running)
+            .filter(|&i| self.workloads[i].state == WorkloadState::Running)
             .collect();
         // The scan does not report whose pages it cleared: every running workload bears an equal
         // part.
@@ -255,8 +255,8 @@ impl Host {
     /// Turns the accesses since the last report into what the policy watches, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
         match self.workloads[i].kind {
-            Kind::Service(_) => self.report_service(i),
-            Kind::Windows { .. } => self.report_windows(i),
+            WorkloadKind::Service(_) => self.report_service(i),
+            WorkloadKind::Windows { .. } => self.report_windows(i),
         }
     }
 

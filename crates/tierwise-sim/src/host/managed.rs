@@ -3,29 +3,29 @@
 
 use tierwise_core::units::{PageId, TierId};
 
-use super::Host;
-use super::node::Node;
-use crate::hardware::counters::{Demand, Tally};
-use crate::workload::State;
+use super::SimulatedHost;
+use super::node::ManagedNode;
+use crate::hardware::counters::{CounterSums, Demand};
+use crate::workload::WorkloadState;
 
 /// The managed tier of a host, and what its CPU counted.
 #[derive(Debug)]
-pub(super) struct Managed {
-    node: Node,
+pub(super) struct ManagedTier {
+    node: ManagedNode,
     /// By workload: of the window at hand.
     demand: Vec<Demand>,
     /// By workload: since the last observation.
-    tally: Vec<Tally>,
+    tally: Vec<CounterSums>,
 }
 
-impl Host {
+impl SimulatedHost {
     /// Hands the last tier to the CPU. Before the first step.
-    pub(crate) fn manage(&mut self, node: Node) {
+    pub(crate) fn manage(&mut self, node: ManagedNode) {
         let workloads = self.workloads.len();
-        self.managed = Some(Managed {
+        self.managed = Some(ManagedTier {
             node,
             demand: vec![Demand::default(); workloads],
-            tally: vec![Tally::default(); workloads],
+            tally: vec![CounterSums::default(); workloads],
         });
     }
 
@@ -79,7 +79,7 @@ impl Host {
             return;
         }
         for i in 0..self.workloads.len() {
-            if self.workloads[i].state == State::Running {
+            if self.workloads[i].state == WorkloadState::Running {
                 self.split(i);
             }
         }
@@ -112,7 +112,10 @@ impl Host {
     }
 
     /// The counters of a workload since the last call.
-    pub(super) fn take_counters(&mut self, i: usize) -> Option<tierwise_core::observe::Counters> {
+    pub(super) fn take_counters(
+        &mut self,
+        i: usize,
+    ) -> Option<tierwise_core::observe::CpuCounters> {
         let tally = &mut self.managed.as_mut()?.tally[i];
         Some(std::mem::take(tally).counters())
     }

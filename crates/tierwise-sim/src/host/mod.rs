@@ -27,7 +27,7 @@ use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::monitor::Monitors;
 use crate::stats::Stats;
-use crate::workload::{State, Work, Workload};
+use crate::workload::{Work, Workload, WorkloadState};
 
 /// Start and stop of a workload, in nanoseconds of virtual time.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +60,7 @@ const QUANTUM: Duration = Duration::from_millis(10);
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
 /// A simulated machine with workloads on it.
-pub struct Host {
+pub struct SimulatedHost {
     machine: Machine,
     topology: Topology,
     costs: Costs,
@@ -78,7 +78,7 @@ pub struct Host {
     observation: Observation,
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
-    managed: Option<managed::Managed>,
+    managed: Option<managed::ManagedTier>,
     stats: Stats,
     /// Something happened that should not wait.
     attention: bool,
@@ -90,7 +90,7 @@ pub struct Host {
     check: bool,
 }
 
-impl Host {
+impl SimulatedHost {
     /// A machine at time zero.
     pub fn new(
         machine: Machine,
@@ -171,7 +171,10 @@ impl Host {
 
     fn is_over(&self) -> bool {
         self.end.is_some_and(|end| self.now >= end)
-            || self.workloads.iter().all(|p| matches!(p.state, State::Ended | State::OutOfMemory))
+            || self
+                .workloads
+                .iter()
+                .all(|p| matches!(p.state, WorkloadState::Ended | WorkloadState::OutOfMemory))
     }
 
     fn read_tiers(&self, out: &mut Vec<TierReading>) {
@@ -200,7 +203,7 @@ impl Host {
             reading.cpus =
                 service.map_or(self.workloads[i].parallelism, |s| s.tenant.servers() as f64);
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
-            reading.running = self.workloads[i].state == State::Running;
+            reading.running = self.workloads[i].state == WorkloadState::Running;
             work.clear();
             reading.counters = self.take_counters(i);
         }
@@ -213,7 +216,7 @@ impl Host {
     }
 }
 
-impl World for Host {
+impl World for SimulatedHost {
     type Error = SimError;
 
     fn topology(&self) -> Topology {

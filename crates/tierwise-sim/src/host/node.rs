@@ -13,7 +13,7 @@ use tierwise_core::topology::WatermarkLevel;
 use tierwise_core::units::{PageId, TenantId};
 
 use crate::error::SimError;
-use crate::hardware::{Colouring, Hardware, LINES_PER_PAGE, Mode, PageModel, expect};
+use crate::hardware::{Colouring, Hardware, LINES_PER_PAGE, ManagementMode, PageModel, expect};
 use crate::hash::mix;
 use crate::machine::Machine;
 use crate::memory::Memory;
@@ -31,7 +31,7 @@ enum Frames {
 
 /// The managed tier.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct ManagedNode {
     model: PageModel,
     frames: Frames,
     /// By page: its frame.
@@ -51,7 +51,7 @@ struct Neighbours<'a> {
     window_ns: &'a dyn Fn(usize) -> f64,
 }
 
-impl Node {
+impl ManagedNode {
     /// The managed tier of a machine for workloads with given resident pages.
     ///
     /// # Errors
@@ -75,8 +75,10 @@ impl Node {
         let pages = managed.capacity.in_pages(machine.page_size).0;
         let places = |ways: u32| (pages / u64::from(ways)).max(1) as u32;
         let model = match hardware.mode {
-            Mode::Flat(ratio) => PageModel::flat(places(ratio.ways()), ratio.ways()),
-            Mode::TwoLevel(ratio) => PageModel::two_level(places(ratio.slow()), ratio.slow()),
+            ManagementMode::Flat(ratio) => PageModel::flat(places(ratio.ways()), ratio.ways()),
+            ManagementMode::TwoLevel(ratio) => {
+                PageModel::two_level(places(ratio.slow()), ratio.slow())
+            }
         };
         let topology = machine.topology();
         let spared = topology.tiers[0].watermarks.at(WatermarkLevel::Low).0;

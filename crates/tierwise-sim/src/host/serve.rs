@@ -3,13 +3,13 @@
 use tierwise_core::observe::{HintFault, Sample};
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
-use super::Host;
+use super::SimulatedHost;
 use crate::machine::SATURATION;
 use crate::requests::tier::TierCosts;
 use crate::units::LINE;
-use crate::workload::{Kind, Workload, page_of};
+use crate::workload::{Workload, WorkloadKind, page_of};
 
-impl Host {
+impl SimulatedHost {
     /// Lets a service's requests start up to now.
     pub(super) fn serve(&mut self, i: usize, before: u64) {
         let overlap = self.schedules[i].memory_level_parallelism;
@@ -43,7 +43,8 @@ impl Host {
     }
 
     fn take_faults_of_service(&mut self, i: usize) {
-        let Workload { kind: Kind::Service(service), locals, .. } = &mut self.workloads[i] else {
+        let Workload { kind: WorkloadKind::Service(service), locals, .. } = &mut self.workloads[i]
+        else {
             return;
         };
         self.faulted |= self.signals.hint_faults && !service.watcher.faults.is_empty();
@@ -61,7 +62,8 @@ impl Host {
 
     /// Reports the touches of a service since the last report.
     pub(super) fn report_service(&mut self, i: usize) {
-        let Workload { kind: Kind::Service(service), locals, .. } = &mut self.workloads[i] else {
+        let Workload { kind: WorkloadKind::Service(service), locals, .. } = &mut self.workloads[i]
+        else {
             return;
         };
         let observation = &mut self.observation;

@@ -5,17 +5,17 @@ use tierwise_core::page::{Attributes, PageKind};
 use tierwise_core::units::PageId;
 use tierwise_trace::Allocation;
 
-use super::Host;
+use super::SimulatedHost;
 use crate::error::SimError;
-use crate::workload::{Local, NONE, State};
+use crate::workload::{Local, NONE, WorkloadState};
 
-impl Host {
+impl SimulatedHost {
     /// Takes a workload's next window: maps what is new and finds where its misses will go. Without
     /// a next window, or without memory, the workload ends.
     pub(super) fn open_window(&mut self, i: usize) -> Result<(), SimError> {
         let workload = &mut self.workloads[i];
         if !workload.windows.next(&mut workload.window)? {
-            self.finish(i, State::Ended);
+            self.finish(i, WorkloadState::Ended);
             return Ok(());
         }
         workload.done = 0.0;
@@ -25,11 +25,11 @@ impl Host {
         }
         workload.set_parallelism();
         if workload.windows.is_measured() {
-            self.stats.begin_measuring(i, self.now);
+            self.stats.start_measuring(i, self.now);
         }
         if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
             self.stats.out_of_memory(i, self.now);
-            self.finish(i, State::OutOfMemory);
+            self.finish(i, WorkloadState::OutOfMemory);
             return Ok(());
         }
         self.split(i);
@@ -59,8 +59,8 @@ impl Host {
             return Ok(());
         }
         let kind = match allocation.kind {
-            tierwise_trace::PageKind::Anon => PageKind::Anon,
-            tierwise_trace::PageKind::File => PageKind::File,
+            tierwise_trace::PageBacking::Anon => PageKind::Anon,
+            tierwise_trace::PageBacking::File => PageKind::File,
         };
         let placement = self.placement_of(i, allocation.page);
         let (page, attributes) =
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// Ends a workload and frees its memory.
-    pub(super) fn finish(&mut self, i: usize, state: State) {
+    pub(super) fn finish(&mut self, i: usize, state: WorkloadState) {
         self.report(i);
         self.stats.end(i, self.now, self.memory.usage(i));
         self.workloads[i].clear_rows();

@@ -11,7 +11,7 @@ pub mod sampler;
 
 use tierwise_core::observe::{Observation, PageCount, Signals};
 use tierwise_core::units::PageId;
-use tierwise_trace::{Allocation, PageKind};
+use tierwise_trace::{Allocation, PageBacking};
 
 use crate::hash::mix;
 use crate::memory::Memory;
@@ -28,7 +28,7 @@ pub struct Monitors {
     samplers: Vec<Sampler>,
     /// Kind and order of every page that a workload ever had, by its local number: two bits would
     /// do, a byte is simpler.
-    allocated: Vec<Vec<(PageKind, u8)>>,
+    allocated: Vec<Vec<(PageBacking, u8)>>,
     regions: Regions,
     seed: u64,
 }
@@ -53,14 +53,14 @@ impl Monitors {
     /// Keeps the kind and the order of an allocated page, for when it is mapped again.
     pub fn remember(&mut self, workload: usize, allocation: Allocation) {
         let allocated = &mut self.allocated[workload];
-        allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageKind::Anon, 0));
+        allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageBacking::Anon, 0));
         allocated[allocation.page as usize] = (allocation.kind, allocation.order);
     }
 
     /// The page as it was allocated. Threads and addresses do not matter to a page that comes back.
     pub fn recall(&self, workload: usize, local: u32) -> Allocation {
         let known = self.allocated[workload].get(local as usize).copied();
-        let (kind, order) = known.unwrap_or((PageKind::Anon, 0));
+        let (kind, order) = known.unwrap_or((PageBacking::Anon, 0));
         Allocation { page: local, vpn: 0, kind, order, thread: 0 }
     }
 

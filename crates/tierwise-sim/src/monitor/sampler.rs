@@ -22,13 +22,13 @@ pub struct Sampler {
     /// Position of the next sample, as a fraction of 2^64 of the stream.
     position: u64,
     /// Samples due, below one.
-    carry: f64,
+    remainder: f64,
 }
 
 impl Sampler {
     /// A sampler whose first sample lies at a place of the seed's choosing.
     pub fn new(seed: u64) -> Self {
-        Self { sums: Vec::new(), position: seed, carry: 0.0 }
+        Self { sums: Vec::new(), position: seed, remainder: 0.0 }
     }
 
     /// Sums up a new window.
@@ -57,9 +57,9 @@ impl Sampler {
         }
         let Some(&all) = self.sums.last().filter(|&&all| all > 0) else { return };
         let misses = all as f64 * f64::from(workload.windows.dilation()) * (to - from);
-        self.carry += misses / f64::from(period);
-        while self.carry >= 1.0 {
-            self.carry -= 1.0;
+        self.remainder += misses / f64::from(period);
+        while self.remainder >= 1.0 {
+            self.remainder -= 1.0;
             self.position = self.position.wrapping_add(STEP);
             let miss = ((u128::from(self.position) * u128::from(all)) >> 64) as u64;
             let row = self.sums.partition_point(|&sum| sum <= miss);

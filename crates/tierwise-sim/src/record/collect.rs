@@ -15,7 +15,7 @@ use super::{
     DecisionRecord, LIVES_IN_ALL, LifeRecord, MOVES_IN_ALL, MOVES_OF_A_PAGE, MoveCount, MoveRecord,
     RunRecord, TenantRecord, TierRecord, UsageRecord, VERSION, names,
 };
-use crate::host::Host;
+use crate::host::SimulatedHost;
 
 /// Between two points of the tenants' usage, in seconds; a share changes hardly faster.
 const USAGE_EVERY: f64 = 1.0;
@@ -72,7 +72,11 @@ impl Recorder {
     }
 
     /// The record of a run that has come to its end.
-    pub fn finish<'a>(mut self, host: &Host, tenants: impl Iterator<Item = &'a str>) -> RunRecord {
+    pub fn finish<'a>(
+        mut self,
+        host: &SimulatedHost,
+        tenants: impl Iterator<Item = &'a str>,
+    ) -> RunRecord {
         self.record.seconds = seconds(host.now());
         self.record.counts = self.counts.into_values().collect();
         let pages = |usage: &[Pages]| usage.iter().map(|p| p.0).collect::<Vec<u64>>();
@@ -101,7 +105,7 @@ impl Recorder {
         self.record
     }
 
-    fn planned(&mut self, host: &Host, outcome: &MoveOutcome, cause: Option<Cause>) {
+    fn planned(&mut self, host: &SimulatedHost, outcome: &MoveOutcome, cause: Option<Cause>) {
         let frame = host.memory().frame(outcome.page);
         let m = MoveRecord {
             at_seconds: seconds(host.now()),
@@ -144,7 +148,7 @@ impl Recorder {
     }
 
     /// Adds an allocation or a free, in one run with the one before if they are alike and adjacent.
-    fn lived(&mut self, host: &Host, page: PageId, tier: Option<u8>) {
+    fn lived(&mut self, host: &SimulatedHost, page: PageId, tier: Option<u8>) {
         let frame = host.memory().frame(page);
         let (tenant, first) = (frame.workload, frame.local);
         let at_seconds = seconds(host.now());
@@ -162,8 +166,8 @@ impl Recorder {
     }
 }
 
-impl Observer<Host> for Recorder {
-    fn observed(&mut self, host: &Host, observation: &Observation) {
+impl Observer<SimulatedHost> for Recorder {
+    fn observed(&mut self, host: &SimulatedHost, observation: &Observation) {
         for allocated in &observation.allocated {
             for page in allocated.pages() {
                 self.lived(host, page, Some(allocated.attributes.tier.0));
@@ -174,7 +178,7 @@ impl Observer<Host> for Recorder {
         }
     }
 
-    fn migrated(&mut self, host: &Host, engine: &Engine, outcomes: &[MoveOutcome]) {
+    fn migrated(&mut self, host: &SimulatedHost, engine: &Engine, outcomes: &[MoveOutcome]) {
         for (m, outcome) in engine.plan().moves.iter().zip(outcomes) {
             self.planned(host, outcome, Some(m.cause));
         }

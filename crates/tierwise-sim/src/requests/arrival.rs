@@ -30,7 +30,7 @@ const FASTEST: f64 = 1e9;
 
 /// A stretch of constant load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub struct LoadStep {
     /// Its length.
     pub length: Duration,
     /// Requests per second.
@@ -60,7 +60,7 @@ pub enum Arrivals {
     /// A rate that follows a curve.
     Curve {
         /// One after another.
-        steps: Vec<Step>,
+        steps: Vec<LoadStep>,
         /// True if it starts again at its end; otherwise no request comes after it.
         repeat: bool,
     },
@@ -72,7 +72,7 @@ impl Arrivals {
     /// load, are those of this curve when it starts 20 s into the run.)
     pub fn ramp(max_per_second: f64) -> Self {
         const UP: [f64; 5] = [0.2, 0.4, 0.6, 0.8, 1.0];
-        let step = |share: &f64| Step {
+        let step = |share: &f64| LoadStep {
             length: Duration::from_secs(20),
             per_second: share * max_per_second,
         };
@@ -133,8 +133,8 @@ impl Arrivals {
     }
 
     /// The arrivals themselves, from `start_ns` on. The same seed gives the same arrivals.
-    pub fn stream(&self, seed: u64, start_ns: u64) -> Stream {
-        let mut stream = Stream {
+    pub fn stream(&self, seed: u64, start_ns: u64) -> ArrivalStream {
+        let mut stream = ArrivalStream {
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             arrivals: self.clone(),
             segment: 0,
@@ -152,7 +152,7 @@ impl Arrivals {
 
 /// Arrivals one after another, in nanoseconds; an iterator that can be peeked.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct ArrivalStream {
     rng: Xoshiro256PlusPlus,
     arrivals: Arrivals,
     /// Segments started.
@@ -171,7 +171,7 @@ pub struct Stream {
 /// Gaps drawn at a time, which is faster than one by one.
 const BATCH: usize = 32;
 
-impl Stream {
+impl ArrivalStream {
     /// The next arrival; none if no more will come.
     pub fn peek(&self) -> Option<u64> {
         self.next_ns
@@ -204,14 +204,14 @@ impl Stream {
             }
             gaps -= (self.until_ns - self.clock_ns) / self.gap_ns;
             self.clock_ns = self.until_ns;
-            if !self.turn() {
+            if !self.next_segment() {
                 return None;
             }
         }
     }
 
     /// Starts the next segment; false if there is none.
-    fn turn(&mut self) -> bool {
+    fn next_segment(&mut self) -> bool {
         let index = self.segment;
         self.segment += 1;
         let (per_second, length_ns) = match &self.arrivals {
@@ -250,7 +250,7 @@ impl Stream {
     }
 }
 
-impl Iterator for Stream {
+impl Iterator for ArrivalStream {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {

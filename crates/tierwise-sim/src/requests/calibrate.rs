@@ -19,7 +19,7 @@ use super::tier::TierCosts;
 
 /// Published figures of a service.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Knee {
+pub struct LoadKnee {
     /// Load, in requests per second, at which the 99th percentile reaches the objective.
     pub per_second: f64,
     /// Objective.
@@ -32,7 +32,7 @@ pub struct Knee {
 /// percent that ρ is away from one.
 const ROUNDS: usize = 16;
 
-impl Knee {
+impl LoadKnee {
     /// Sets the CPU times of a mix, whose proportions to each other stay (all alike, if they
     /// are zero), such that the knee comes where it should with every miss at `costs`' first tier.
     ///

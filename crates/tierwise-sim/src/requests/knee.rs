@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::arrival::Arrivals;
 use super::error::RequestError;
-use super::latency::Summary;
+use super::latency::LatencySummary;
 use super::mix::Mix;
-use super::presets::Preset;
+use super::presets::ServicePreset;
 use super::tenant::RequestTenant;
 use super::tier::{TierCosts, Unwatched};
 
@@ -15,7 +15,7 @@ use super::tier::{TierCosts, Unwatched};
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
     /// The service's figures.
-    pub preset: &'a Preset,
+    pub preset: &'a ServicePreset,
     /// Its requests.
     pub mix: &'a Mix,
     /// Costs of misses.
@@ -42,7 +42,7 @@ impl Placed<'_> {
     ///
     /// # Errors
     /// As [`RequestTenant::new`].
-    pub fn under(&self, per_second: f64) -> Result<Summary, RequestError> {
+    pub fn under(&self, per_second: f64) -> Result<LatencySummary, RequestError> {
         let arrivals = Arrivals::Poisson { per_second };
         let service = self.preset.service(self.mix.clone(), arrivals, self.seed);
         let mut tenant = RequestTenant::new(&service, 0)?;

@@ -14,7 +14,7 @@ const DIGITS: u8 = 3;
 
 /// Response times of a number of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Summary {
+pub struct LatencySummary {
     /// Requests.
     pub requests: u64,
     /// Requests that took longer than the objective.
@@ -39,13 +39,13 @@ struct Noted {
 }
 
 impl Noted {
-    fn summary(&self) -> Summary {
+    fn summary(&self) -> LatencySummary {
         let h = &self.histogram;
         if h.is_empty() {
-            return Summary::default();
+            return LatencySummary::default();
         }
         let at = |quantile| Duration::from_nanos(h.value_at_quantile(quantile));
-        Summary {
+        LatencySummary {
             requests: h.len(),
             violations: self.violations,
             p50: at(0.5),
@@ -102,12 +102,12 @@ impl Latencies {
     }
 
     /// The interval so far.
-    pub fn interval(&self) -> Summary {
+    pub fn interval(&self) -> LatencySummary {
         self.interval.summary()
     }
 
     /// Ends the interval and starts another.
-    pub fn end_interval(&mut self) -> Summary {
+    pub fn end_interval(&mut self) -> LatencySummary {
         let summary = self.interval.summary();
         self.ended.add(&self.interval);
         self.interval.clear();
@@ -115,14 +115,14 @@ impl Latencies {
     }
 
     /// Everything since the measured time started.
-    pub fn total(&self) -> Summary {
+    pub fn total(&self) -> LatencySummary {
         let mut all = self.ended.clone();
         all.add(&self.interval);
         all.summary()
     }
 
     /// Forgets everything so far: the measured time starts.
-    pub fn begin_measuring(&mut self) {
+    pub fn start_measuring(&mut self) {
         self.interval.clear();
         self.ended.clear();
     }

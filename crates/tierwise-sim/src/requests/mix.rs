@@ -59,7 +59,7 @@ impl Popularity {
 
 /// Units that are alike to a request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Group {
+pub struct UnitGroup {
     /// For people.
     pub name: &'static str,
     /// Touches per request. A fraction is made up for by every so many requests making one more.
@@ -72,7 +72,7 @@ pub struct Group {
     pub units: Popularity,
 }
 
-impl Group {
+impl UnitGroup {
     /// Time of one touch's misses in a tier.
     pub fn touch_ns(&self, tier: usize, costs: &TierCosts<'_>) -> f64 {
         self.loads * costs.load_ns[tier] + self.stores * costs.store_ns[tier]
@@ -81,7 +81,7 @@ impl Group {
 
 /// A kind of request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kind {
+pub struct RequestKind {
     /// For people.
     pub name: &'static str,
     /// Share of the requests.
@@ -89,7 +89,7 @@ pub struct Kind {
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
     /// The units that it touches.
-    pub groups: Vec<Group>,
+    pub groups: Vec<UnitGroup>,
 }
 
 /// The units that the requests of a service touch.
@@ -98,7 +98,7 @@ pub struct Mix {
     /// Units of the service: all its resident memory, whether requests touch it or not.
     pub units: u32,
     /// Kinds; their shares sum up to one.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RequestKind>,
     /// Units that every request accesses in the caches: set in reference bits, never missed.
     pub cached: Vec<u32>,
 }
@@ -117,8 +117,9 @@ impl Mix {
     /// Misses of a request, loads and stores, on average.
     pub fn misses(&self) -> (f64, f64) {
         self.kinds.iter().fold((0.0, 0.0), |(loads, stores), kind| {
-            let of =
-                |f: fn(&Group) -> f64| kind.groups.iter().map(|g| g.touches * f(g)).sum::<f64>();
+            let of = |f: fn(&UnitGroup) -> f64| {
+                kind.groups.iter().map(|g| g.touches * f(g)).sum::<f64>()
+            };
             (loads + kind.share * of(|g| g.loads), stores + kind.share * of(|g| g.stores))
         })
     }
@@ -141,7 +142,7 @@ impl Mix {
     /// The variance is that between kinds: within one, requests differ by the tiers they touch
     /// alone.
     pub fn all_fast(&self, costs: &TierCosts<'_>) -> (f64, f64) {
-        let time = |kind: &Kind| {
+        let time = |kind: &RequestKind| {
             kind.cpu_ns + kind.groups.iter().map(|g| g.touches * g.touch_ns(0, costs)).sum::<f64>()
         };
         let mean: f64 = self.kinds.iter().map(|k| k.share * time(k)).sum();
@@ -151,7 +152,7 @@ impl Mix {
 
     /// Mean time of a request, in nanoseconds, with each unit in its tier.
     pub fn mean_ns(&self, costs: &TierCosts<'_>, tier_of: &[u8]) -> f64 {
-        let kind_ns = |kind: &Kind| {
+        let kind_ns = |kind: &RequestKind| {
             let memory = kind.groups.iter().map(|group| {
                 let place = |(unit, p): (u32, f64)| {
                     p * group.touch_ns(usize::from(tier_of[unit as usize]), costs)

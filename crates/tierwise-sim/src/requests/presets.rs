@@ -14,12 +14,12 @@ use tierwise_core::units::Bytes;
 use tierwise_trace::Window;
 
 use super::arrival::Arrivals;
-use super::calibrate::Knee;
+use super::calibrate::LoadKnee;
 use super::error::RequestError;
 use super::layout;
 use super::mix::Mix;
-use super::recorded::Recording;
-use super::tenant::Service;
+use super::recorded::ServiceRecording;
+use super::tenant::RequestService;
 use super::tier::TierCosts;
 
 /// MTAT's fast memory (section 5, system configuration), on which the services have their published
@@ -31,7 +31,7 @@ pub const SLOW_NS: f64 = 202.0;
 
 /// The memory that a service's requests touch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Touched {
+pub enum PresetMemory {
     /// The recording.
     Recorded {
         /// The trace's name, without directory and ending.
@@ -47,7 +47,7 @@ pub enum Touched {
 
 /// A published service.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Preset {
+pub struct ServicePreset {
     /// Name in scenarios.
     pub name: &'static str,
     /// Resident memory.
@@ -59,12 +59,12 @@ pub struct Preset {
     /// Server threads.
     pub servers: usize,
     /// The memory that requests touch.
-    pub touched: Touched,
+    pub touched: PresetMemory,
 }
 
 /// Every preset.
-pub const PRESETS: [Preset; 4] = [
-    Preset {
+pub const PRESETS: [ServicePreset; 4] = [
+    ServicePreset {
         name: "redis",
         resident: Bytes(33_600_000_000),
         slo: Duration::from_millis(20),
@@ -72,9 +72,9 @@ pub const PRESETS: [Preset; 4] = [
         servers: 1,
         // A command misses in bucket, entry, key object and value: 16.7 misses on four pages, three
         // quarters of them the value's.
-        touched: Touched::Recorded { trace: "redis-ycsb-c", lines_together: 4.0 },
+        touched: PresetMemory::Recorded { trace: "redis-ycsb-c", lines_together: 4.0 },
     },
-    Preset {
+    ServicePreset {
         name: "memcached",
         resident: Bytes(31_400_000_000),
         slo: Duration::from_millis(20),
@@ -82,27 +82,27 @@ pub const PRESETS: [Preset; 4] = [
         servers: 8,
         // A get misses in the bucket and in the item, which holds key and value: 15.9 misses on two
         // pages.
-        touched: Touched::Recorded { trace: "memcached-ycsb-c", lines_together: 8.0 },
+        touched: PresetMemory::Recorded { trace: "memcached-ycsb-c", lines_together: 8.0 },
     },
-    Preset {
+    ServicePreset {
         name: "mongodb",
         resident: Bytes(33_200_000_000),
         slo: Duration::from_millis(30),
         max_per_second: 125_000.0,
         servers: 8,
-        touched: Touched::Document,
+        touched: PresetMemory::Document,
     },
-    Preset {
+    ServicePreset {
         name: "silo",
         resident: Bytes(30_400_000_000),
         slo: Duration::from_millis(15),
         max_per_second: 11_000.0,
         servers: 1,
-        touched: Touched::Transaction,
+        touched: PresetMemory::Transaction,
     },
 ];
 
-impl Preset {
+impl ServicePreset {
     /// The preset of a name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
@@ -111,8 +111,8 @@ impl Preset {
     /// The trace that it needs, if it needs one.
     pub fn trace(&self) -> Option<&'static str> {
         match self.touched {
-            Touched::Recorded { trace, .. } => Some(trace),
-            Touched::Document | Touched::Transaction => None,
+            PresetMemory::Recorded { trace, .. } => Some(trace),
+            PresetMemory::Document | PresetMemory::Transaction => None,
         }
     }
 
@@ -128,11 +128,11 @@ impl Preset {
     /// The trace does not have what a request touches.
     pub fn mix(&self, units: u32, windows: &[Window]) -> Result<Mix, RequestError> {
         let mut mix = match self.touched {
-            Touched::Recorded { lines_together, .. } => {
-                Mix::recorded(&Recording { windows, mark: "run", lines_together, units })?
+            PresetMemory::Recorded { lines_together, .. } => {
+                Mix::recorded(&ServiceRecording { windows, mark: "run", lines_together, units })?
             }
-            Touched::Document => layout::document(units),
-            Touched::Transaction => layout::transaction(units),
+            PresetMemory::Document => layout::document(units),
+            PresetMemory::Transaction => layout::transaction(units),
         };
         let costs = TierCosts { load_ns: &[FAST_NS], store_ns: &[FAST_NS] };
         self.knee().calibrate(&mut mix, &costs)?;
@@ -140,12 +140,12 @@ impl Preset {
     }
 
     /// Returns its knee.
-    pub fn knee(&self) -> Knee {
-        Knee { per_second: self.max_per_second, slo: self.slo, servers: self.servers }
+    pub fn knee(&self) -> LoadKnee {
+        LoadKnee { per_second: self.max_per_second, slo: self.slo, servers: self.servers }
     }
 
     /// The service under a load.
-    pub fn service(&self, mix: Mix, arrivals: Arrivals, seed: u64) -> Service {
-        Service { arrivals, mix, servers: self.servers, slo: self.slo, seed }
+    pub fn service(&self, mix: Mix, arrivals: Arrivals, seed: u64) -> RequestService {
+        RequestService { arrivals, mix, servers: self.servers, slo: self.slo, seed }
     }
 }

@@ -2,7 +2,7 @@
 //! between the next one to start and now, and can be drawn again from the stream that stands before
 //! them.
 
-use super::arrival::Stream;
+use super::arrival::ArrivalStream;
 
 /// Requests that have arrived and not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,7 +15,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// Counts them. Takes as long as there are requests waiting.
-    pub(super) fn count(next: &Stream, now_ns: u64, slo_ns: u64) -> Self {
+    pub(super) fn count(next: &ArrivalStream, now_ns: u64, slo_ns: u64) -> Self {
         let mut waiting = Self::default();
         for arrival in next.clone().take_while(|&at| at < now_ns) {
             waiting.requests += 1;
@@ -29,7 +29,7 @@ impl Waiting {
 /// be counted as they come.
 #[derive(Debug, Clone)]
 pub(super) struct Ahead {
-    stream: Stream,
+    stream: ArrivalStream,
     /// Arrivals counted that have not started.
     waiting: u64,
 }
@@ -39,7 +39,7 @@ impl Ahead {
     /// started. `next` is the stream at the next request to start.
     pub(super) fn arrived(
         ahead: &mut Option<Self>,
-        next: &Stream,
+        next: &ArrivalStream,
         started: u64,
         to_ns: u64,
     ) -> u64 {

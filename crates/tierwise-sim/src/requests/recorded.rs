@@ -6,7 +6,7 @@ use tierwise_trace::Window;
 
 use super::alias::AliasTable;
 use super::error::{RequestError, within};
-use super::mix::{Group, Kind, Mix, Popularity};
+use super::mix::{Mix, Popularity, RequestKind, UnitGroup};
 
 /// A page accessed by every operation and missed by fewer than this share of them is in the caches
 /// all the time.
@@ -14,7 +14,7 @@ const CACHED: f64 = 0.1;
 
 /// A recording as a service.
 #[derive(Debug, Clone, Copy)]
-pub struct Recording<'a> {
+pub struct ServiceRecording<'a> {
     /// All its windows.
     pub windows: &'a [Window],
     /// The mark of the phase that serves requests.
@@ -41,7 +41,7 @@ impl Mix {
     ///
     /// # Errors
     /// The recording counts no operations or misses in the phase, or `lines_together` is below one.
-    pub fn recorded(recording: &Recording<'_>) -> Result<Self, RequestError> {
+    pub fn recorded(recording: &ServiceRecording<'_>) -> Result<Self, RequestError> {
         let lines = recording.lines_together;
         within("lines_together", lines, 1.0..=64.0, "1 to 64, the lines of a page")?;
         let none = |what| RequestError::Recording { what, mark: recording.mark.to_owned() };
@@ -68,20 +68,20 @@ impl Mix {
         cached.dedup();
         let stores: u64 = pages.iter().map(|s| s.stores).sum();
         let store_share = stores as f64 / misses as f64;
-        let group = Group {
+        let group = UnitGroup {
             name: "pages",
             touches: misses as f64 / operations as f64 / lines,
             loads: lines * (1.0 - store_share),
             stores: lines * store_share,
             units: Popularity::Weighted { first: 0, table: AliasTable::new(&weights) },
         };
-        let kind = Kind { name: "operation", share: 1.0, cpu_ns: 0.0, groups: vec![group] };
+        let kind = RequestKind { name: "operation", share: 1.0, cpu_ns: 0.0, groups: vec![group] };
         Ok(Self { units, kinds: vec![kind], cached })
     }
 }
 
 /// Every page of the recording, and the operations of the measured phase.
-fn survey(recording: &Recording<'_>) -> (Vec<RecordedPage>, u64) {
+fn survey(recording: &ServiceRecording<'_>) -> (Vec<RecordedPage>, u64) {
     let mut recorded: Vec<RecordedPage> = Vec::new();
     let (mut serving, mut operations) = (false, 0);
     for window in recording.windows {

@@ -7,13 +7,13 @@ use tierwise_core::units::Bytes;
 use tierwise_trace::Window;
 
 use super::arrival::Arrivals;
-use super::calibrate::Knee;
+use super::calibrate::LoadKnee;
 use super::error::RequestError;
-use super::layout::{self, KeyValue};
+use super::layout::{self, KeyValueStore};
 use super::mix::Mix;
-use super::recorded::Recording;
+use super::recorded::ServiceRecording;
 use super::skew::Skew;
-use super::tenant::Service;
+use super::tenant::RequestService;
 use super::tier::TierCosts;
 
 /// YCSB's default skew.
@@ -21,7 +21,7 @@ const YCSB_ZIPFIAN: f64 = 0.99;
 
 /// The memory that a request touches.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Touched {
+pub enum RequestMemory {
     /// A recording of a program that counts its operations.
     Recorded {
         /// The trace.
@@ -46,7 +46,7 @@ pub enum Touched {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceSpec {
     /// The memory that its requests touch.
-    pub touched: Touched,
+    pub touched: RequestMemory,
     /// Its resident memory.
     pub resident: Bytes,
     /// Server threads.
@@ -72,8 +72,10 @@ impl ServiceSpec {
     /// The trace that it needs, if it needs one.
     pub fn trace(&self) -> Option<&PathBuf> {
         match &self.touched {
-            Touched::Recorded { trace, .. } => Some(trace),
-            Touched::KeyValue { .. } | Touched::Document | Touched::Transaction => None,
+            RequestMemory::Recorded { trace, .. } => Some(trace),
+            RequestMemory::KeyValue { .. }
+            | RequestMemory::Document
+            | RequestMemory::Transaction => None,
         }
     }
 
@@ -85,29 +87,32 @@ impl ServiceSpec {
     /// allows.
     pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
         let mut mix = match &self.touched {
-            Touched::Recorded { mark, lines_together, .. } => {
+            RequestMemory::Recorded { mark, lines_together, .. } => {
                 let lines_together = *lines_together;
-                Mix::recorded(&Recording { windows, mark, lines_together, units })?
+                Mix::recorded(&ServiceRecording { windows, mark, lines_together, units })?
             }
-            Touched::KeyValue { item_bytes } => {
+            RequestMemory::KeyValue { item_bytes } => {
                 let items = (self.resident.0 as f64 / item_bytes).max(1.0) as u64;
-                let store =
-                    KeyValue { items, item_bytes: *item_bytes, skew: Skew::Zipfian(YCSB_ZIPFIAN) };
+                let store = KeyValueStore {
+                    items,
+                    item_bytes: *item_bytes,
+                    skew: Skew::Zipfian(YCSB_ZIPFIAN),
+                };
                 layout::key_value(store, units)
             }
-            Touched::Document => layout::document(units),
-            Touched::Transaction => layout::transaction(units),
+            RequestMemory::Document => layout::document(units),
+            RequestMemory::Transaction => layout::transaction(units),
         };
         let knee = [self.knee_ns.unwrap_or(fast_ns)];
         let costs = TierCosts { load_ns: &knee, store_ns: &knee };
         let (per_second, slo, servers) = (self.max_per_second, self.slo, self.servers);
-        Knee { per_second, slo, servers }.calibrate(&mut mix, &costs)?;
+        LoadKnee { per_second, slo, servers }.calibrate(&mut mix, &costs)?;
         Ok(mix)
     }
 
     /// The service with its mix.
-    pub fn service(&self, mix: Mix, seed: u64) -> Service {
+    pub fn service(&self, mix: Mix, seed: u64) -> RequestService {
         let (arrivals, servers, slo) = (self.arrivals.clone(), self.servers, self.slo);
-        Service { arrivals, mix, servers, slo, seed }
+        RequestService { arrivals, mix, servers, slo, seed }
     }
 }

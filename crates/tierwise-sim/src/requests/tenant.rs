@@ -8,14 +8,14 @@
 //! ```
 //! use std::time::Duration;
 //! use tierwise_sim::requests::arrival::Arrivals;
-//! use tierwise_sim::requests::mix::{Group, Kind, Mix, Popularity};
-//! use tierwise_sim::requests::tenant::{RequestTenant, Service};
+//! use tierwise_sim::requests::mix::{UnitGroup, RequestKind, Mix, Popularity};
+//! use tierwise_sim::requests::tenant::{RequestTenant, RequestService};
 //! use tierwise_sim::requests::tier::{TierCosts, Unwatched};
 //!
-//! let items = Group { name: "items", touches: 1.0, loads: 10.0, stores: 0.0,
+//! let items = UnitGroup { name: "items", touches: 1.0, loads: 10.0, stores: 0.0,
 //!                     units: Popularity::Even { first: 0, count: 4 } };
-//! let get = Kind { name: "get", share: 1.0, cpu_ns: 500.0, groups: vec![items] };
-//! let service = Service { arrivals: Arrivals::Poisson { per_second: 1000.0 },
+//! let get = RequestKind { name: "get", share: 1.0, cpu_ns: 500.0, groups: vec![items] };
+//! let service = RequestService { arrivals: Arrivals::Poisson { per_second: 1000.0 },
 //!                         mix: Mix { units: 4, kinds: vec![get], cached: vec![] },
 //!                         servers: 1, slo: Duration::from_micros(2), seed: 1 };
 //! let mut tenant = RequestTenant::new(&service, 0)?;
@@ -34,10 +34,10 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::arrival::{Arrivals, Stream};
+use super::arrival::{ArrivalStream, Arrivals};
 use super::error::RequestError;
 use super::latency::Latencies;
-use super::mix::{Group, Mix, Popularity};
+use super::mix::{Mix, Popularity, UnitGroup};
 use super::queue::{Ahead, Waiting};
 use super::server::Servers;
 use super::tier::{TIERS, TierCosts, Touch, Touches};
@@ -45,7 +45,7 @@ use crate::hash::mix as scramble;
 
 /// A service as it is described.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Service {
+pub struct RequestService {
     /// The process by which requests arrive.
     pub arrivals: Arrivals,
     /// The memory that they touch.
@@ -69,7 +69,7 @@ pub struct TierMisses {
 
 /// The work of a step.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Served {
+pub struct StepWork {
     /// Requests that arrived. Counted when they start, or when the step ends before that.
     pub arrived: u64,
     /// Requests that started; each runs to its end from there on.
@@ -88,7 +88,7 @@ pub struct Served {
     pub stalled_ns: f64,
 }
 
-impl Served {
+impl StepWork {
     /// Servers' time of the same requests with everything in the fastest tier, idle, unwatched.
     pub fn all_fast_ns(&self, load_ns: f64, store_ns: f64) -> f64 {
         let memory = |m: &TierMisses| m.loads * load_ns + m.stores * store_ns;
@@ -130,7 +130,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(group: &Group) -> Self {
+    fn new(group: &UnitGroup) -> Self {
         Self {
             units: group.units.clone(),
             batch: [0; BATCH],
@@ -176,7 +176,7 @@ struct DrawnKind {
 /// A running service.
 #[derive(Debug, Clone)]
 pub struct RequestTenant {
-    stream: Stream,
+    stream: ArrivalStream,
     ahead: Option<Ahead>,
     kinds: Vec<DrawnKind>,
     cached: Vec<u32>,
@@ -187,7 +187,7 @@ pub struct RequestTenant {
     rng: Xoshiro256PlusPlus,
     pending_stall_ns: f64,
     now_ns: u64,
-    served: Served,
+    served: StepWork,
 }
 
 impl RequestTenant {
@@ -195,7 +195,7 @@ impl RequestTenant {
     ///
     /// # Errors
     /// Arrivals or servers that cannot be; a mix whose shares or units do not fit together.
-    pub fn new(service: &Service, start_ns: u64) -> Result<Self, RequestError> {
+    pub fn new(service: &RequestService, start_ns: u64) -> Result<Self, RequestError> {
         service.arrivals.check()?;
         if !service.mix.is_sound() {
             return Err(RequestError::Mix);
@@ -221,7 +221,7 @@ impl RequestTenant {
             rng: Xoshiro256PlusPlus::seed_from_u64(scramble(!service.seed)),
             pending_stall_ns: 0.0,
             now_ns: start_ns,
-            served: Served::default(),
+            served: StepWork::default(),
         })
     }
 
@@ -265,8 +265,8 @@ impl RequestTenant {
         costs: &TierCosts<'_>,
         tier_of: &[u8],
         touches: &mut T,
-    ) -> &Served {
-        self.begin_step(costs);
+    ) -> &StepWork {
+        self.start_step(costs);
         while let Some(arrival) = self.stream.peek() {
             let start = self.servers.start(arrival);
             if start >= to_ns {
@@ -281,7 +281,7 @@ impl RequestTenant {
         &self.served
     }
 
-    fn begin_step(&mut self, costs: &TierCosts<'_>) {
+    fn start_step(&mut self, costs: &TierCosts<'_>) {
         self.served.clear(costs.load_ns.len());
         for kind in &mut self.kinds {
             kind.started = 0;

@@ -12,7 +12,7 @@ use crate::granule::median_touch;
 
 /// The touch of a poisoned unit at which its median page traps ([`crate::granule::median_touch`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
+pub struct UnitHintFault {
     /// The unit.
     pub local: u32,
     /// When, in nanoseconds.
@@ -40,7 +40,7 @@ pub struct Watcher {
     /// Units written.
     pub written: PageBits,
     /// Hint faults, in the order of the requests.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<UnitHintFault>,
     /// Sampled misses.
     pub samples: Vec<SampledMiss>,
     /// Misses per sample; 0 samples none.
@@ -104,7 +104,7 @@ impl Watcher {
         *trapping = (f64::from(*trapping) - traps) as f32;
         let half = f64::from(*trapping) <= self.pages / 2.0;
         if half && std::mem::take(&mut self.poisoned[index]) {
-            self.faults.push(Fault { local, at_ns, write: touch.writes() });
+            self.faults.push(UnitHintFault { local, at_ns, write: touch.writes() });
         }
         traps * self.hint_fault_ns
     }

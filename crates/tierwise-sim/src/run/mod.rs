@@ -1,6 +1,7 @@
 //! Runs one recipe on one scenario.
 
 mod alone;
+mod fit;
 mod memory_mode;
 mod oracle;
 mod prepare;
@@ -21,10 +22,10 @@ pub use alone::{alone, enough_slow};
 pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
 pub use profile::{ProfileFile, ProfilePoint, read_profile};
-pub use samples::{Sample, samples};
+pub use samples::{IntervalSample, samples};
 
 use crate::error::SimError;
-use crate::host::{Host, Injection};
+use crate::host::{Injection, SimulatedHost};
 use crate::machine::Machine;
 use crate::record::Recorder;
 use crate::result::RunOutput;
@@ -84,10 +85,10 @@ pub fn run(
     Ok(output)
 }
 
-fn drive<O: Observer<Host>>(
+fn drive<O: Observer<SimulatedHost>>(
     prepared: &Prepared,
     engine: &mut Engine,
-    host: &mut Host,
+    host: &mut SimulatedHost,
     progress: &mut dyn FnMut(f64),
     observer: &mut O,
     decided: impl Fn(&mut O, &[Decision]),

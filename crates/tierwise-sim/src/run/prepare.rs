@@ -12,21 +12,20 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{Window, WindowSource};
 
 use super::RunOptions;
+use super::fit::{check_lengths, check_page_size, check_sizes, check_slo, impossible};
 use super::profile::read_profile;
 use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::granule::median_touch;
-use crate::host::node::Node;
-use crate::host::{Host, Schedule};
+use crate::host::node::ManagedNode;
+use crate::host::{Schedule, SimulatedHost};
 use crate::machine::Machine;
-use crate::requests::mix::Mix;
 use crate::requests::spec::ServiceSpec;
-use crate::requests::tenant::Service;
-use crate::requests::tier::TierCosts;
-use crate::scenario::{Scenario, Source, TierSize, WorkloadSpec};
+use crate::requests::tenant::RequestService;
+use crate::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::service::RunningService;
-use crate::windows::{Loaded, Part, Shape, Windows};
-use crate::workload::{Kind, Workload};
+use crate::windows::{LoadedTrace, Part, Shape, Windows};
+use crate::workload::{Workload, WorkloadKind};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
 pub struct Prepared {
@@ -45,10 +44,10 @@ impl std::fmt::Debug for Prepared {
 
 /// A workload ready to run.
 #[derive(Debug)]
-enum Ready {
+pub(super) enum Ready {
     Loaded(Arc<Part>),
     Stream { name: String, spec: GeneratorSpec, resident: u64 },
-    Service(Service),
+    Service(RequestService),
 }
 
 impl Ready {
@@ -76,10 +75,6 @@ const BASE_PAGE: u64 = 4096;
 /// Rows of a generated workload that are kept in memory, so that several runs need not make them
 /// again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
-
-/// Nanoseconds that a workload may run without an end that the scenario gives: a day, as for a
-/// trace that is replayed without a scenario. Recordings are of minutes.
-const MAX_UNENDED_NS: f64 = 86_400e9;
 
 impl Prepared {
     /// Opens what the scenario names.
@@ -202,7 +197,11 @@ impl Prepared {
         }
     }
 
-    pub(super) fn host(&self, machine: Machine, options: &RunOptions) -> Result<Host, SimError> {
+    pub(super) fn host(
+        &self,
+        machine: Machine,
+        options: &RunOptions,
+    ) -> Result<SimulatedHost, SimError> {
         let tiers = machine.tiers.len();
         let mut workloads = Vec::new();
         for (i, w) in self.scenario.workloads.iter().enumerate() {
@@ -217,17 +216,17 @@ impl Prepared {
             let pages = f64::from(1u32 << machine.granule_order);
             workload.reporting_touches = median_touch(pages);
             if let Ready::Service(service) = &self.ready[i] {
-                let service = Service { seed: phase_seed, ..service.clone() };
+                let service = RequestService { seed: phase_seed, ..service.clone() };
                 let running = RunningService::new(&service, schedule.start, tiers, pages);
                 let running = running.map_err(|e| impossible(w, e))?;
-                workload.kind = Kind::Service(Box::new(running));
+                workload.kind = WorkloadKind::Service(Box::new(running));
             }
             workloads.push((workload, schedule));
         }
         let Scenario { costs, duration, .. } = self.scenario;
         let costs = costs.for_granules(1 << machine.granule_order);
         let node = self.managed(&machine, options.seed)?;
-        let mut host = Host::new(machine, costs, workloads, duration, options.seed);
+        let mut host = SimulatedHost::new(machine, costs, workloads, duration, options.seed);
         if let Some(node) = node {
             host.manage(node);
         }
@@ -246,7 +245,7 @@ impl Prepared {
     }
 
     /// The tier that the CPU manages, if it does.
-    fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<Node>, SimError> {
+    fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<ManagedNode>, SimError> {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.ready) {
             if workload.huge_pages || !matches!(ready, Ready::Loaded(_) | Ready::Stream { .. }) {
@@ -257,11 +256,11 @@ impl Prepared {
             }
         }
         let resident: Vec<u64> = (0..self.ready.len()).map(|i| self.resident_of(i)).collect();
-        Node::new(machine, hardware, &resident, seed).map(Some)
+        ManagedNode::new(machine, hardware, &resident, seed).map(Some)
     }
 
     /// The share of a run that is over, 0 to 1.
-    pub(super) fn share_done(&self, host: &Host) -> f64 {
+    pub(super) fn share_done(&self, host: &SimulatedHost) -> f64 {
         use tierwise_core::world::World;
         let by_time = self.scenario.duration.map(|d| host.now().as_secs_f64() / d.as_secs_f64());
         let by_work = host.workloads().iter().zip(&self.ready).map(|(running, p)| match p {
@@ -276,8 +275,8 @@ impl Prepared {
 }
 
 /// A source that was opened, before the machine's size is known.
-enum Opened {
-    Loaded(Loaded),
+pub(super) enum Opened {
+    Loaded(LoadedTrace),
     Stream { name: String, spec: GeneratorSpec },
     Service { spec: ServiceSpec, windows: Vec<Window>, units: u32 },
 }
@@ -289,12 +288,12 @@ impl Opened {
             return Err(impossible(workload, why));
         }
         match &workload.source {
-            Source::Trace(path) => {
+            WorkloadSource::Trace(path) => {
                 let mut source = Merge::new(TraceReader::open(path)?, workload.merge.into());
                 Self::read(workload, &mut source, granule)
             }
-            Source::Generator(name, spec) => Self::generator(workload, name, spec, granule),
-            Source::Service(spec) => Self::service(spec, granule),
+            WorkloadSource::Generator(name, spec) => Self::generator(workload, name, spec, granule),
+            WorkloadSource::Service(spec) => Self::service(spec, granule),
         }
     }
 
@@ -325,7 +324,7 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let loaded = Loaded::read(source, until, shape)?;
+        let loaded = LoadedTrace::read(source, until, shape)?;
         if loaded.windows.is_empty() {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";
@@ -403,100 +402,18 @@ impl Opened {
     }
 }
 
-/// A trace of a few bytes can describe a run of years. Without an end of the scenario's
-/// or the workload's, at most a day is replayed.
-fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), SimError> {
-    for (workload, ready) in scenario.workloads.iter().zip(ready) {
-        let Ready::Loaded(part) = ready else { continue };
-        let ends = scenario.duration.is_some() || workload.stop.is_some();
-        if !ends && part.all_fast_ns() * f64::from(workload.dilation) > MAX_UNENDED_NS {
-            return Err(SimError::Scenario(format!(
-                "workload \"{}\" runs for more than 24 hours even in fast memory; give it a \
-                 stop_s, or the scenario a duration_s",
-                workload.name
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// An objective that a request misses even alone, with everything fast, is a mistake.
-fn check_slo(
-    workload: &WorkloadSpec,
-    spec: &ServiceSpec,
-    mix: &Mix,
-    fast_ns: f64,
-) -> Result<(), SimError> {
-    let fast = [fast_ns / workload.memory_level_parallelism];
-    let costs = TierCosts { load_ns: &fast, store_ns: &fast };
-    let alone = mix.mean_ns(&costs, &vec![0; mix.units as usize]);
-    let slo = spec.slo.as_nanos() as f64;
-    if alone <= slo {
-        return Ok(());
-    }
-    let why = format!(
-        "its SLO is {:.3} ms and a request takes {:.3} ms with everything in fast memory and \
-         no other tenant; no placement can meet it",
-        slo * 1e-6,
-        alone * 1e-6
-    );
-    Err(impossible(workload, why))
-}
-
 fn tenant(workload: &WorkloadSpec) -> Result<TenantSpec, SimError> {
     let profile = workload.profile.as_deref().map(read_profile).transpose()?;
     Ok(TenantSpec { profile, ..workload.tenant() })
 }
 
-fn measured_from(workload: &WorkloadSpec, program: &Loaded) -> Result<usize, SimError> {
+fn measured_from(workload: &WorkloadSpec, program: &LoadedTrace) -> Result<usize, SimError> {
     let Some(mark) = &workload.measure_from else { return Ok(0) };
     program.mark(mark).ok_or_else(|| unknown_mark(workload, "measure_from", mark, program))
 }
 
-fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &Loaded) -> SimError {
+fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &LoadedTrace) -> SimError {
     let marks: Vec<&str> = program.marks().collect();
     let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
     impossible(workload, format!("{key} = \"{mark}\" is no mark of its trace; it has: {known}"))
-}
-
-fn impossible(workload: &WorkloadSpec, why: impl std::fmt::Display) -> SimError {
-    SimError::Scenario(format!("workload \"{}\": {why}", workload.name))
-}
-
-/// A trace counts in its own base pages; on a machine with others it would be another program.
-fn check_page_size(
-    workload: &WorkloadSpec,
-    opened: &Opened,
-    machine: Bytes,
-) -> Result<(), SimError> {
-    let Opened::Loaded(program) = opened else { return Ok(()) };
-    let trace = Bytes(program.header.page_size.into());
-    if trace == machine {
-        return Ok(());
-    }
-    let why =
-        format!("its pages have {trace}, the machine's {machine}; set page_size = \"{trace}\"");
-    Err(impossible(workload, why))
-}
-
-/// A tenant that can never fit is a mistake in the scenario, not an outcome.
-fn check_sizes(
-    scenario: &Scenario,
-    machine: &Machine,
-    resident: impl Iterator<Item = u64>,
-) -> Result<(), SimError> {
-    let capacity: Bytes = machine.tiers.iter().map(|t| t.capacity).sum();
-    for (workload, resident) in scenario.workloads.iter().zip(resident) {
-        let needs = Pages(resident).in_bytes(machine.page_size);
-        if needs > capacity {
-            return Err(impossible(
-                workload,
-                format!(
-                    "its {needs} do not fit into the machine's {capacity}; make a tier larger or \
-                     the workload smaller"
-                ),
-            ));
-        }
-    }
-    Ok(())
 }

@@ -2,20 +2,20 @@
 //! the training samples of a slowdown classifier (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
-use tierwise_core::observe::{Counters, Observation};
+use tierwise_core::observe::{CpuCounters, Observation};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::world::World;
 use tierwise_driver::{Driver, Observer};
 
 use super::{Prepared, RunOptions};
 use crate::error::SimError;
-use crate::host::Host;
+use crate::host::SimulatedHost;
 
 /// One interval of one workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
+pub struct IntervalSample {
     /// The CPU's counters.
-    pub counters: Counters,
+    pub counters: CpuCounters,
     /// The share of its misses that slow memory served, which no counter shows.
     pub miss_ratio: f64,
     /// Time taken over the time with everything in fast memory.
@@ -27,15 +27,15 @@ const INTERVAL_NS: u64 = 10_000_000_000;
 
 /// Adds up until an interval is over.
 struct Collector {
-    out: Vec<Sample>,
-    sum: Counters,
+    out: Vec<IntervalSample>,
+    sum: CpuCounters,
     since: u64,
     /// Time with everything fast, misses and slow misses, when the interval started.
     before: (f64, f64, f64),
 }
 
-impl Observer<Host> for Collector {
-    fn observed(&mut self, host: &Host, observation: &Observation) {
+impl Observer<SimulatedHost> for Collector {
+    fn observed(&mut self, host: &SimulatedHost, observation: &Observation) {
         if let Some(counters) = observation.tenants.first().and_then(|t| t.counters) {
             self.sum = self.sum.and(&counters);
         }
@@ -51,7 +51,7 @@ impl Observer<Host> for Collector {
         let counters = std::mem::take(&mut self.sum);
         let all_fast_ns = after.0 - self.before.0;
         if measuring && all_fast_ns > 0.0 && account.ended.is_none() {
-            self.out.push(Sample {
+            self.out.push(IntervalSample {
                 counters,
                 miss_ratio: (after.2 - self.before.2) / (after.1 - self.before.1).max(1.0),
                 slowdown: (now - self.since) as f64 / all_fast_ns,
@@ -66,7 +66,7 @@ impl Observer<Host> for Collector {
 ///
 /// # Errors
 /// As [`super::run`]; the machine has no managed tier.
-pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<Sample>, SimError> {
+pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<IntervalSample>, SimError> {
     // With one tenant no other lends: the recipe only requests the counters, every ten seconds.
     let recipe =
         Recipe::named("flat-memstrata").map_err(tierwise_core::engine::EngineError::from)?;
@@ -74,8 +74,12 @@ pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<Sample>,
     config.learning = prepared.learning().cloned();
     let mut host = prepared.host(prepared.machine().clone(), options)?;
     let mut engine = Engine::new(&config, host.topology(), &host.capabilities(), options.seed)?;
-    let mut collector =
-        Collector { out: Vec::new(), sum: Counters::default(), since: 0, before: (0.0, 0.0, 0.0) };
+    let mut collector = Collector {
+        out: Vec::new(),
+        sum: CpuCounters::default(),
+        since: 0,
+        before: (0.0, 0.0, 0.0),
+    };
     let mut driver = Driver::default();
     driver.start(&engine, &mut host)?;
     while driver.round_with(&mut engine, &mut host, &mut collector)? {}

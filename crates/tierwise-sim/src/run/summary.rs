@@ -8,13 +8,13 @@ use tierwise_core::units::{Bytes, Pages};
 use tierwise_core::world::World;
 
 use super::{Prepared, RunOptions};
-use crate::host::Host;
+use crate::host::SimulatedHost;
 use crate::result::{
     LatencyResult, PolicyResult, RunOutput, TenantPoint, TenantResult, TimelinePoint,
 };
 use crate::service::RunningService;
-use crate::stats::{Account, Heat, Point, WorkloadPoint};
-use crate::workload::State;
+use crate::stats::{Heat, StatsPoint, WorkloadAccount, WorkloadPoint};
+use crate::workload::WorkloadState;
 
 /// Totals of one tenant's measured part.
 #[derive(Debug, Clone, Copy, Default)]
@@ -45,7 +45,7 @@ fn share(a: f64, b: f64) -> f64 {
 }
 
 impl Measured {
-    fn of(account: &Account, service: bool, now: u64) -> Self {
+    fn of(account: &WorkloadAccount, service: bool, now: u64) -> Self {
         let work = &account.measured;
         let end = account.ended.unwrap_or(now);
         let wall = account.measured_from.map_or(0, |from| end.saturating_sub(from));
@@ -105,7 +105,7 @@ pub(super) fn policy_result(
 pub(super) fn summarise(
     prepared: &Prepared,
     recipe: &Recipe,
-    host: &Host,
+    host: &SimulatedHost,
     options: &RunOptions,
 ) -> RunOutput {
     let stats = host.stats();
@@ -133,7 +133,12 @@ pub(super) fn summarise(
     }
 }
 
-fn tenant(prepared: &Prepared, host: &Host, i: usize, measured: &Measured) -> TenantResult {
+fn tenant(
+    prepared: &Prepared,
+    host: &SimulatedHost,
+    i: usize,
+    measured: &Measured,
+) -> TenantResult {
     let workload = &prepared.scenario().workloads[i];
     let account = &host.stats().accounts[i];
     let page_size = prepared.machine().page_size;
@@ -181,8 +186,8 @@ fn latency(service: &RunningService) -> LatencyResult {
     }
 }
 
-fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
-    if host.workloads()[i].state != State::OutOfMemory {
+fn failure(prepared: &Prepared, host: &SimulatedHost, i: usize) -> Option<String> {
+    if host.workloads()[i].state != WorkloadState::OutOfMemory {
         return None;
     }
     let at = host.stats().accounts[i].out_of_memory? as f64 * 1e-9;
@@ -192,7 +197,7 @@ fn failure(prepared: &Prepared, host: &Host, i: usize) -> Option<String> {
     ))
 }
 
-fn timeline_point(point: &Point, names: &[&str], page_size: Bytes) -> TimelinePoint {
+fn timeline_point(point: &StatsPoint, names: &[&str], page_size: Bytes) -> TimelinePoint {
     let seconds = point.span as f64 * 1e-9;
     let sum = |f: &dyn Fn(&WorkloadPoint) -> f64| point.workloads.iter().map(f).sum::<f64>();
     TimelinePoint {

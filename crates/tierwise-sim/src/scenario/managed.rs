@@ -4,8 +4,8 @@
 use tierwise_core::units::Bytes;
 use tierwise_trace::generate::GeneratorSpec;
 
-use super::{Scenario, Source, TierSize, WorkloadSpec};
-use crate::hardware::{Colouring, Hardware, Mode, Ratio};
+use super::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
+use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 
 /// The managed tier's size over the workloads' need: virtual machines' sizes are
 /// rounded up, and the kernel keeps its watermarks.
@@ -63,7 +63,8 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
 /// ```
 pub fn flat(scenario: &Scenario, dedicated: f64, colouring: Colouring) -> Scenario {
     let mut scenario = scenario.clone();
-    scenario.machine.hardware = Some(Hardware { mode: Mode::Flat(Ratio::ONE), colouring });
+    scenario.machine.hardware =
+        Some(Hardware { mode: ManagementMode::Flat(Ratio::ONE), colouring });
     scenario.sizes = sizes(dedicated);
     scenario
 }
@@ -72,7 +73,7 @@ pub fn flat(scenario: &Scenario, dedicated: f64, colouring: Colouring) -> Scenar
 /// memory for all of them: two bytes behind each byte of the cache.
 pub fn two_level(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
-    let mode = Mode::TwoLevel(Ratio::TWO);
+    let mode = ManagementMode::TwoLevel(Ratio::TWO);
     scenario.machine.hardware = Some(Hardware { mode, colouring: Colouring::Isolated });
     scenario.sizes = sizes(0.0);
     scenario
@@ -104,6 +105,9 @@ pub fn noisy_neighbour(resident: Bytes) -> WorkloadSpec {
         dilation: (LINES_PER_WINDOW / pages).max(1) as u32,
         // Hardware prefetching keeps the next lines of a scan in flight.
         memory_level_parallelism: 4.0,
-        ..WorkloadSpec::new("noisy-neighbour", Source::Generator("sequential".to_owned(), spec))
+        ..WorkloadSpec::new(
+            "noisy-neighbour",
+            WorkloadSource::Generator("sequential".to_owned(), spec),
+        )
     }
 }

@@ -18,7 +18,7 @@ use crate::requests::spec::ServiceSpec;
 
 /// The source of a workload's windows.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum WorkloadSource {
     /// A recorded trace.
     Trace(PathBuf),
     /// A generator of `tierwise_trace::generate`, by name.
@@ -45,7 +45,7 @@ pub struct WorkloadSpec {
     /// The file of its profile.
     pub profile: Option<PathBuf>,
     /// The source of its accesses.
-    pub source: Source,
+    pub source: WorkloadSource,
     /// So many recorded windows are merged into one, whose accesses are then taken as evenly
     /// spread: finer windows than a policy can react to only cost time. At least 1.
     pub merge: u32,
@@ -81,7 +81,7 @@ pub struct WorkloadSpec {
 
 impl WorkloadSpec {
     /// A best-effort workload that runs once from start to end, alone in what it is entitled to.
-    pub fn new(name: impl Into<String>, source: Source) -> Self {
+    pub fn new(name: impl Into<String>, source: WorkloadSource) -> Self {
         Self {
             name: name.into(),
             class: Class::BestEffort,

@@ -3,7 +3,7 @@
 
 use tierwise_core::config::{ConfigError, Section};
 
-use crate::scenario::{Class, Source, WorkloadSpec};
+use crate::scenario::{Class, WorkloadSource, WorkloadSpec};
 
 /// Patterns of key-value stores.
 const YCSB: &[&str] = &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "ycsb-w"];
@@ -70,14 +70,14 @@ fn not_read(pattern: &str, patterns: &[&str]) -> String {
 pub(super) fn workload(section: &Section<'_>, workload: &WorkloadSpec) -> Result<(), ConfigError> {
     let has = |key: &str| section.keys().any(|k| k == key);
     match &workload.source {
-        Source::Trace(_) => {}
-        Source::Generator(..) if has("merge") => {
+        WorkloadSource::Trace(_) => {}
+        WorkloadSource::Generator(..) if has("merge") => {
             let problem = "it joins a trace's windows, and a generator has none that are recorded; \
                            give generator.accesses_per_window instead";
             return Err(section.error("merge", problem));
         }
-        Source::Generator(..) => {}
-        Source::Service(_) => {
+        WorkloadSource::Generator(..) => {}
+        WorkloadSource::Service(_) => {
             if let Some(key) = OF_WINDOWS.into_iter().find(|key| has(key)) {
                 let instead = match key {
                     "footprint" => "write it under [workload.service]",

@@ -5,7 +5,7 @@ use tierwise_core::units::Bytes;
 use tierwise_trace::generate::{self, GENERATORS, GenerateError, GeneratorSpec, Motion};
 
 use super::combination;
-use crate::scenario::Source;
+use crate::scenario::WorkloadSource;
 
 /// Bytes of the base pages that generators count in.
 const PAGE: Bytes = Bytes(4096);
@@ -13,7 +13,7 @@ const PAGE: Bytes = Bytes(4096);
 /// A terabyte: beyond it, a simulation's own tables no longer fit an ordinary machine's memory.
 const MAX_FOOTPRINT: Bytes = Bytes(1 << 40);
 
-pub(super) fn generator(section: &Section<'_>) -> Result<Source, ConfigError> {
+pub(super) fn generator(section: &Section<'_>) -> Result<WorkloadSource, ConfigError> {
     let names: Vec<&str> = GENERATORS.iter().map(|entry| entry.name).collect();
     let pattern = section.required_text("pattern")?;
     if !names.contains(&pattern) {
@@ -24,7 +24,7 @@ pub(super) fn generator(section: &Section<'_>) -> Result<Source, ConfigError> {
     combination::generator(section, pattern)?;
     // The ground truth is made of the same pattern, without the tables of a whole workload.
     match generate::ground_truth(pattern, &spec) {
-        Ok(_) => Ok(Source::Generator(pattern.to_owned(), spec)),
+        Ok(_) => Ok(WorkloadSource::Generator(pattern.to_owned(), spec)),
         Err(GenerateError::Parameter { key, found, allowed }) => {
             // Pages are bytes here.
             let key = if key == "footprint_pages" { "footprint" } else { key };

@@ -12,7 +12,7 @@
 
 use tierwise_core::config::{ConfigError, Section};
 
-use crate::hardware::{Colouring, Hardware, Mode, Ratio};
+use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 use crate::scenario::TierSize;
 
 /// Least of the resident set that is not dedicated: a machine without a managed tier is another
@@ -21,12 +21,12 @@ const MIN_MANAGED: f64 = 0.05;
 
 /// The table's values.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Managed {
+pub(super) struct ManagedTable {
     pub(super) hardware: Hardware,
     dedicated: f64,
 }
 
-impl Managed {
+impl ManagedTable {
     /// Reads it, if it is there.
     pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         if !section.is_present() {
@@ -34,7 +34,8 @@ impl Managed {
         }
         let ratio = Ratio::new(section.whole_or("ratio", 1, 1..=4)?)
             .map_err(|error| section.error("ratio", error))?;
-        let modes = [("flat", Mode::Flat(ratio)), ("2lm", Mode::TwoLevel(ratio))];
+        let modes =
+            [("flat", ManagementMode::Flat(ratio)), ("2lm", ManagementMode::TwoLevel(ratio))];
         let colourings =
             [("isolated", Colouring::Isolated), ("conflicting", Colouring::Conflicting)];
         let hardware = Hardware {

@@ -4,7 +4,7 @@ use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 
-use super::hardware::Managed;
+use super::hardware::ManagedTable;
 use crate::machine::{Machine, PRESETS, TierModel};
 use crate::scenario::TierSize;
 
@@ -28,7 +28,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
         section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
     let granule_order = granule_order(section, page_size)?;
     let tables = section.sections("tier")?;
-    let managed = Managed::read(&section.section("hardware")?)?;
+    let managed = ManagedTable::read(&section.section("hardware")?)?;
     let preset = PresetKeys::read(section)?;
     // Before a missing key is reported: a misspelt key is the error that the user made.
     section.finish()?;
@@ -124,7 +124,7 @@ impl<'a> PresetKeys<'a> {
     fn managed(
         &self,
         section: &Section<'_>,
-        managed: &Managed,
+        managed: &ManagedTable,
         tables: &[Section<'_>],
     ) -> Result<(Vec<TierModel>, Vec<TierSize>), ConfigError> {
         let sized = [

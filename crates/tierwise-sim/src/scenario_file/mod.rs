@@ -57,7 +57,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bandwidth;
 
 use crate::costs::Costs;
-use crate::scenario::{Scenario, Source, WorkloadSpec};
+use crate::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
 /// Seconds of virtual time that a key may name: from a millisecond to the 115 days after which a
 /// number is a typing error.
@@ -135,14 +135,14 @@ fn check_times(
         return Ok(());
     }
     match &workload.source {
-        Source::Trace(_) => Ok(()),
-        Source::Generator(_, spec) if spec.windows.is_some() => Ok(()),
-        Source::Generator(..) => {
+        WorkloadSource::Trace(_) => Ok(()),
+        WorkloadSource::Generator(_, spec) if spec.windows.is_some() => Ok(()),
+        WorkloadSource::Generator(..) => {
             let problem = "this workload never ends; give generator.windows, stop_s, or the \
                            scenario's duration_s";
             Err(section.error("generator", problem))
         }
-        Source::Service(_) => {
+        WorkloadSource::Service(_) => {
             let problem =
                 "a service never ends by itself; give stop_s, or the scenario's duration_s";
             Err(section.error("service", problem))

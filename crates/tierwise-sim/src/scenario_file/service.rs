@@ -6,9 +6,9 @@ use std::time::Duration;
 use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::units::Bytes;
 
-use crate::requests::arrival::{Arrivals, Step};
-use crate::requests::presets::{FAST_NS, PRESETS, Preset, Touched as PresetTouched};
-use crate::requests::spec::{ServiceSpec, Touched};
+use crate::requests::arrival::{Arrivals, LoadStep};
+use crate::requests::presets::{FAST_NS, PRESETS, PresetMemory as PresetTouched, ServicePreset};
+use crate::requests::spec::{RequestMemory, ServiceSpec};
 
 /// No machine serves more than a billion requests per second.
 const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
@@ -40,19 +40,19 @@ fn preset(
     slo: Option<Duration>,
     base: &Path,
 ) -> Result<ServiceSpec, ConfigError> {
-    let Some(preset) = Preset::named(name) else {
+    let Some(preset) = ServicePreset::named(name) else {
         let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
         return Err(section.unknown_name("preset", name, &names));
     };
     let traces = section.text("traces")?.unwrap_or("../traces");
     let touched = match preset.touched {
-        PresetTouched::Recorded { trace, lines_together } => Touched::Recorded {
+        PresetTouched::Recorded { trace, lines_together } => RequestMemory::Recorded {
             trace: base.join(traces).join(format!("{trace}.twt")),
             mark: "run".to_owned(),
             lines_together,
         },
-        PresetTouched::Document => Touched::Document,
-        PresetTouched::Transaction => Touched::Transaction,
+        PresetTouched::Document => RequestMemory::Document,
+        PresetTouched::Transaction => RequestMemory::Transaction,
     };
     Ok(ServiceSpec {
         touched,
@@ -90,9 +90,9 @@ fn own(
     })
 }
 
-fn touched(section: &Section<'_>, base: &Path) -> Result<Touched, ConfigError> {
+fn touched(section: &Section<'_>, base: &Path) -> Result<RequestMemory, ConfigError> {
     if let Some(trace) = section.text("trace")? {
-        return Ok(Touched::Recorded {
+        return Ok(RequestMemory::Recorded {
             trace: base.join(trace),
             mark: section.text("mark")?.unwrap_or("run").to_owned(),
             // Half of a record of 1,000 bytes: the rest of its lines is found in the caches or
@@ -102,17 +102,17 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<Touched, ConfigError> {
     }
     let given = section.number("item_bytes", 16.0..=65_536.0)?;
     // YCSB's record of ten fields of 100 bytes, with its key and header.
-    let key_value = Touched::KeyValue { item_bytes: given.unwrap_or(1_100.0) };
+    let key_value = RequestMemory::KeyValue { item_bytes: given.unwrap_or(1_100.0) };
     let touched = section.choice_or(
         "layout",
         key_value.clone(),
         &[
             ("key-value", key_value),
-            ("document", Touched::Document),
-            ("transaction", Touched::Transaction),
+            ("document", RequestMemory::Document),
+            ("transaction", RequestMemory::Transaction),
         ],
     )?;
-    if given.is_some() && !matches!(touched, Touched::KeyValue { .. }) {
+    if given.is_some() && !matches!(touched, RequestMemory::KeyValue { .. }) {
         let problem = "only the layout \"key-value\" reads it; remove it, or take that layout";
         return Err(section.error("item_bytes", problem));
     }
@@ -153,7 +153,7 @@ fn curve(section: &Section<'_>, per_second: f64) -> Result<Arrivals, ConfigError
         );
         return Err(section.error("curve_s", problem));
     }
-    let step = |(seconds, load): (&f64, &f64)| Step {
+    let step = |(seconds, load): (&f64, &f64)| LoadStep {
         length: Duration::from_secs_f64(*seconds),
         per_second: load * per_second,
     };

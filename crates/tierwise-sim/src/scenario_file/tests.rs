@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tierwise_core::units::{Bandwidth, Bytes};
 
-use crate::scenario::{Class, Scenario, Source, TierSize};
+use crate::scenario::{Class, Scenario, TierSize, WorkloadSource};
 
 const HEAD: &str = "name = \"s\"\nsummary = \"x\"\n";
 const MACHINE: &str = "[machine]\npreset = \"dram-cxl\"\nfast = \"64MiB\"\n";
@@ -36,7 +36,7 @@ fn smallest_scenario_uses_defaults() {
     assert_eq!(scenario.machine.page_size, Bytes(4096));
     assert_eq!(scenario.machine.watermark_scale_factor, 10);
     let workload = &scenario.workloads[0];
-    assert_eq!(workload.source, Source::Trace(PathBuf::from("/base/a.twt")));
+    assert_eq!(workload.source, WorkloadSource::Trace(PathBuf::from("/base/a.twt")));
     assert_eq!(workload.class, Class::BestEffort);
     assert_eq!((workload.dilation, workload.scale, workload.loops), (1, 1, 1));
     assert_eq!(workload.memory_level_parallelism, 1.0);
@@ -109,7 +109,9 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!(cache.measure_to.as_deref(), Some("end"));
     assert_eq!((cache.start, cache.stop), (Duration::from_secs(1), Some(Duration::from_secs(9))));
     assert!(cache.huge_pages && cache.memory_level_parallelism == 4.0);
-    let Source::Generator(pattern, spec) = &moving.source else { panic!("not a generator") };
+    let WorkloadSource::Generator(pattern, spec) = &moving.source else {
+        panic!("not a generator")
+    };
     assert_eq!(pattern, "phase-change");
     assert_eq!(spec.footprint_pages, 2048);
     assert_eq!(spec.change_windows, [10, 20]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tierwise_core::config::{ConfigError, Section};
 
 use super::{SECONDS, combination, generator, name, seconds, service};
-use crate::scenario::{Class, Source, WorkloadSpec};
+use crate::scenario::{Class, WorkloadSource, WorkloadSpec};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
 /// Windows, pages or rounds that one may stand for: a million-fold stretch shows nothing of a
@@ -24,11 +24,11 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
     let source = source(section, slo, base)?;
     // A service's objective may come with its preset.
     let slo = match &source {
-        Source::Service(service) => Some(service.slo),
+        WorkloadSource::Service(service) => Some(service.slo),
         _ => slo,
     };
     let default_class = match &source {
-        Source::Service(_) => Class::LatencyCritical,
+        WorkloadSource::Service(_) => Class::LatencyCritical,
         _ => Class::BestEffort,
     };
     let workload = WorkloadSpec {
@@ -83,7 +83,7 @@ fn source(
     section: &Section<'_>,
     slo: Option<Duration>,
     base: &Path,
-) -> Result<Source, ConfigError> {
+) -> Result<WorkloadSource, ConfigError> {
     let trace = section.text("trace")?;
     let generator = section.section("generator")?;
     let service = section.section("service")?;
@@ -95,9 +95,11 @@ fn source(
     }
     match trace {
         Some("") => Err(section.error("trace", "found \"\"; allowed: the path of a trace")),
-        Some(path) => Ok(Source::Trace(base.join(path))),
+        Some(path) => Ok(WorkloadSource::Trace(base.join(path))),
         None if generator.is_present() => generator::generator(&generator),
-        None if service.is_present() => Ok(Source::Service(service::service(&service, slo, base)?)),
+        None if service.is_present() => {
+            Ok(WorkloadSource::Service(service::service(&service, slo, base)?))
+        }
         None => {
             let problem = "missing; write the path of a trace, relative to this file, or a \
                            [workload.generator]";

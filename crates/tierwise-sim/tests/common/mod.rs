@@ -4,7 +4,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bytes;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
-use tierwise_sim::scenario::{Scenario, Source, WorkloadSpec};
+use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 pub const PAGE: u64 = 4096;
@@ -13,7 +13,7 @@ pub const PAGE: u64 = 4096;
 pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> WorkloadSpec {
     WorkloadSpec {
         measure_from: Some("run".to_owned()),
-        ..WorkloadSpec::new(name, Source::Generator(generator.to_owned(), spec))
+        ..WorkloadSpec::new(name, WorkloadSource::Generator(generator.to_owned(), spec))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
-use tierwise_trace::{Allocation, Header, PageAccess, PageKind, ThreadShare, Window};
+use tierwise_trace::{Allocation, Header, PageAccess, PageBacking, ThreadShare, Window};
 
 /// A program that maps memory in every window and unmaps some of it.
 #[derive(Debug, Clone)]
@@ -59,7 +59,7 @@ fn window(
     window.threads.push(ThreadShare { thread: 0, instructions: window.instructions });
     for page in *next..*next + allocations {
         let allocation =
-            Allocation { page, vpn: page.into(), kind: PageKind::Anon, order: 0, thread: 0 };
+            Allocation { page, vpn: page.into(), kind: PageBacking::Anon, order: 0, thread: 0 };
         window.allocations.push(allocation);
         living.push(page);
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::{Sink, Table, Value};
+use super::{Sink, TraceTable, Value};
 
 /// Writes CSV.
 pub(super) struct CsvSink<W: Write> {
@@ -11,7 +11,7 @@ pub(super) struct CsvSink<W: Write> {
 
 impl<W: Write> CsvSink<W> {
     /// Writes the line of names.
-    pub(super) fn new(out: W, table: Table) -> io::Result<Self> {
+    pub(super) fn new(out: W, table: TraceTable) -> io::Result<Self> {
         let mut writer = csv::Writer::from_writer(BufWriter::new(out));
         writer.write_record(table.columns().iter().map(|(name, _)| name))?;
         Ok(Self { writer })

@@ -11,11 +11,11 @@ use std::path::Path;
 use crate::writer::beside;
 use crate::{TraceError, WindowSource};
 
-pub use table::Table;
+pub use table::TraceTable;
 
 /// Options of writing a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExportFormat {
     /// Comma-separated values with a line of names.
     Csv,
     /// Apache Parquet, compressed with zstd.
@@ -43,8 +43,8 @@ enum Value<'a> {
 pub fn export(
     path: &Path,
     source: &mut dyn WindowSource,
-    table: Table,
-    format: Format,
+    table: TraceTable,
+    format: ExportFormat,
     overwrite: bool,
 ) -> Result<u64, TraceError> {
     beside(path, overwrite, |file| {
@@ -56,17 +56,21 @@ pub fn export(
     })
 }
 
-fn sink<'a>(format: Format, file: &'a File, table: Table) -> std::io::Result<Box<dyn Sink + 'a>> {
+fn sink<'a>(
+    format: ExportFormat,
+    file: &'a File,
+    table: TraceTable,
+) -> std::io::Result<Box<dyn Sink + 'a>> {
     Ok(match format {
-        Format::Csv => Box::new(csv::CsvSink::new(file, table)?),
+        ExportFormat::Csv => Box::new(csv::CsvSink::new(file, table)?),
         #[cfg(feature = "parquet")]
-        Format::Parquet => Box::new(parquet_sink(file, table)?),
+        ExportFormat::Parquet => Box::new(parquet_sink(file, table)?),
     })
 }
 
 #[cfg(feature = "parquet")]
-fn parquet_sink(file: &File, table: Table) -> std::io::Result<parquet::ParquetTable<&File>> {
-    let kind = |text| if text { parquet::Kind::Text } else { parquet::Kind::Whole };
+fn parquet_sink(file: &File, table: TraceTable) -> std::io::Result<parquet::ParquetTable<&File>> {
+    let kind = |text| if text { parquet::ColumnKind::Text } else { parquet::ColumnKind::Whole };
     let columns: Vec<_> = table.columns().iter().map(|&(name, text)| (name, kind(text))).collect();
     parquet::ParquetTable::new(file, &columns)
 }

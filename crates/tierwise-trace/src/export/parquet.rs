@@ -16,7 +16,7 @@ const GROUP_ROWS: usize = 1 << 20;
 
 /// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Whole numbers.
     Whole,
     /// Floating-point numbers.
@@ -28,11 +28,11 @@ pub enum Kind {
 /// A cell of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cell<'a> {
-    /// For a [`Kind::Whole`] column.
+    /// For a [`ColumnKind::Whole`] column.
     Whole(u64),
-    /// For a [`Kind::Real`] column.
+    /// For a [`ColumnKind::Real`] column.
     Real(f64),
-    /// For a [`Kind::Text`] column.
+    /// For a [`ColumnKind::Text`] column.
     Text(&'a str),
 }
 
@@ -49,15 +49,15 @@ pub struct ParquetTable<W: Write + Send> {
     rows: usize,
 }
 
-fn column_type(name: &str, kind: Kind) -> Result<Type, ParquetError> {
+fn column_type(name: &str, kind: ColumnKind) -> Result<Type, ParquetError> {
     let physical = match kind {
-        Kind::Whole => Physical::INT64,
-        Kind::Real => Physical::DOUBLE,
-        Kind::Text => Physical::BYTE_ARRAY,
+        ColumnKind::Whole => Physical::INT64,
+        ColumnKind::Real => Physical::DOUBLE,
+        ColumnKind::Text => Physical::BYTE_ARRAY,
     };
     Type::primitive_type_builder(name, physical)
         .with_repetition(Repetition::REQUIRED)
-        .with_logical_type((kind == Kind::Text).then_some(LogicalType::String))
+        .with_logical_type((kind == ColumnKind::Text).then_some(LogicalType::String))
         .build()
 }
 
@@ -66,17 +66,17 @@ impl<W: Write + Send> ParquetTable<W> {
     ///
     /// # Errors
     /// The file could not be written.
-    pub fn new(out: W, columns: &[(&str, Kind)]) -> io::Result<Self> {
+    pub fn new(out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
         let types = columns.iter().map(|&(name, kind)| column_type(name, kind).map(Arc::new));
         let fields = types.collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder("table").with_fields(fields).build()?;
         let compression = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-        let empty = |&(_, kind): &(&str, Kind)| match kind {
-            Kind::Whole => Cells::Whole(Vec::new()),
-            Kind::Real => Cells::Real(Vec::new()),
-            Kind::Text => Cells::Text(Vec::new()),
+        let empty = |&(_, kind): &(&str, ColumnKind)| match kind {
+            ColumnKind::Whole => Cells::Whole(Vec::new()),
+            ColumnKind::Real => Cells::Real(Vec::new()),
+            ColumnKind::Text => Cells::Text(Vec::new()),
         };
         Ok(Self { writer, columns: columns.iter().map(empty).collect(), rows: 0 })
     }

@@ -1,11 +1,11 @@
 //! The tables a trace can be seen as.
 
 use super::Value;
-use crate::{Allocation, PageKind, TraceError, Window, WindowSource};
+use crate::{Allocation, PageBacking, TraceError, Window, WindowSource};
 
 /// A table of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Table {
+pub enum TraceTable {
     /// A row per page and window in which it was touched.
     Accesses,
     /// A row per window.
@@ -18,7 +18,7 @@ pub enum Table {
 /// A column's name and whether it holds text.
 pub(super) type Column = (&'static str, bool);
 
-impl Table {
+impl TraceTable {
     /// The columns, in order.
     pub(super) fn columns(self) -> &'static [Column] {
         match self {
@@ -59,7 +59,7 @@ type Push<'a> = dyn FnMut(&[Value<'_>]) -> Result<(), TraceError> + 'a;
 
 /// Passes every row of a table on; returns how many.
 pub(super) fn write(
-    table: Table,
+    table: TraceTable,
     source: &mut dyn WindowSource,
     push: &mut Push<'_>,
 ) -> Result<u64, TraceError> {
@@ -73,9 +73,9 @@ pub(super) fn write(
     let mut number = 0;
     while source.next_window(&mut window)? {
         match table {
-            Table::Accesses => accesses(number, &window, &mut push)?,
-            Table::Windows => push(&window_row(number, &window, &window.marks.join(" ")))?,
-            Table::Pages => follow(number, &window, &mut pages),
+            TraceTable::Accesses => accesses(number, &window, &mut push)?,
+            TraceTable::Windows => push(&window_row(number, &window, &window.marks.join(" ")))?,
+            TraceTable::Pages => follow(number, &window, &mut pages),
         }
         number += 1;
     }
@@ -122,8 +122,8 @@ fn follow(number: u64, window: &Window, pages: &mut Vec<(Allocation, u64, u64)>)
 
 fn page_row(allocation: &Allocation, allocated: u64, until: u64) -> [Value<'static>; 7] {
     let kind = match allocation.kind {
-        PageKind::Anon => "anon",
-        PageKind::File => "file",
+        PageBacking::Anon => "anon",
+        PageBacking::File => "file",
     };
     [
         Value::Number(allocation.page.into()),

@@ -2,7 +2,7 @@
 
 /// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameKind {
     /// The trace's header, as JSON; the first frame.
     Header,
     /// One window.
@@ -11,7 +11,7 @@ pub enum Kind {
     End,
 }
 
-impl Kind {
+impl FrameKind {
     fn byte(self) -> u8 {
         match self {
             Self::Header => b'H',
@@ -39,7 +39,7 @@ pub const ALLOWANCE_BYTES: u64 = 256 << 10;
 
 /// The most that all frames in the first `file_bytes` of a file may unpack to.
 #[must_use]
-pub const fn most_unpacked(file_bytes: u64) -> u64 {
+pub const fn max_unpacked(file_bytes: u64) -> u64 {
     ALLOWANCE_BYTES.saturating_add(file_bytes.saturating_mul(MAX_RATIO))
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn pad(data: &mut Vec<u8>, end: u64, unpacked: u64) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The frame's content.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Bytes of data that follow.
     pub compressed: u32,
     /// Bytes they unpack to.
@@ -78,7 +78,7 @@ impl Head {
     ///
     /// # Errors
     /// More than a frame may hold.
-    pub fn new(kind: Kind, raw: usize, data: &[u8]) -> Result<Self, String> {
+    pub fn new(kind: FrameKind, raw: usize, data: &[u8]) -> Result<Self, String> {
         let checked = |n: usize| u32::try_from(n).ok().filter(|&n| n <= MAX_RAW_BYTES);
         let (Some(raw), Some(compressed)) = (checked(raw), checked(data.len())) else {
             return Err(format!(
@@ -117,9 +117,9 @@ impl Head {
     /// An unknown kind, or sizes that no writer produces.
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Result<Self, String> {
         let kind = match bytes[0] {
-            b'H' => Kind::Header,
-            b'W' => Kind::Window,
-            b'E' => Kind::End,
+            b'H' => FrameKind::Header,
+            b'W' => FrameKind::Window,
+            b'E' => FrameKind::End,
             other => return Err(format!("frame kind {other:#04x}; expected H, W or E")),
         };
         let word = |at: usize| {

@@ -13,7 +13,7 @@
 //! recording still runs or was killed, and everything up to there is good.
 //!
 //! The frames of a file unpack to at most 64 times the bytes read so far and 256 KiB
-//! ([`frame::most_unpacked`]); a reader refuses what goes beyond, with its offset, before it
+//! ([`frame::max_unpacked`]); a reader refuses what goes beyond, with its offset, before it
 //! unpacks it. A writer keeps within that: where a window compresses better, a frame that zstd
 //! skips follows its data.
 //!

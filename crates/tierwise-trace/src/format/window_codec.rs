@@ -5,7 +5,7 @@
 //! bounds what a damaged length can make the reader allocate.
 
 use super::varint::{Cursor, put, unzigzag, zigzag};
-use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
+use crate::{Allocation, PageAccess, PageBacking, ThreadShare, Window};
 
 /// The largest page: 1 GiB of 4 KiB base pages.
 const MAX_ORDER: u8 = 18;
@@ -185,11 +185,11 @@ fn decode_allocations(
     for page in (pages..).take(length) {
         vpn = vpn.wrapping_add(unzigzag(cursor.take()?) as u64);
         let page = u32::try_from(page).map_err(|_| "more than 2^32 pages".to_owned())?;
-        allocations.push(Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 });
+        allocations.push(Allocation { page, vpn, kind: PageBacking::Anon, order: 0, thread: 0 });
     }
     for allocation in allocations.iter_mut() {
         let bits = cursor.take()?;
-        allocation.kind = if bits & 1 == 0 { PageKind::Anon } else { PageKind::File };
+        allocation.kind = if bits & 1 == 0 { PageBacking::Anon } else { PageBacking::File };
         let order = u8::try_from(bits >> 1).ok().filter(|&order| order <= MAX_ORDER);
         allocation.order =
             order.ok_or_else(|| format!("page order {}; at most {MAX_ORDER}", bits >> 1))?;

@@ -4,33 +4,33 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::spec::{GenerateError, GeneratorSpec, LINE_BYTES, PAGE_BYTES};
-use super::tally::Tally;
+use super::tally::WindowTally;
 use crate::model::{CacheModel, Header, ThreadShare, TraceError, Window, WindowSource};
 
 /// The places that a program accesses, window by window. A clone of a fresh pattern is fresh.
-pub trait Pattern: Send + Clone {
+pub trait WorkloadPattern: Send + Clone {
     /// Places that exist when the pattern starts.
     fn places(&self) -> u64;
 
     /// Records at least `budget` accesses of run window `window` in `tally`. What it records beyond
     /// that is taken off the next window's budget, so that an operation is never cut in two.
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally);
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally);
 }
 
-/// A [`Pattern`] as a program with a load phase and a run phase.
+/// A [`WorkloadPattern`] as a program with a load phase and a run phase.
 pub struct Generator<P> {
     spec: GeneratorSpec,
     header: Header,
     fresh: P,
     pattern: P,
     rng: ChaCha8Rng,
-    tally: Tally,
+    tally: WindowTally,
     loaded: u64,
     window: u64,
     overshoot: u64,
 }
 
-impl<P: Pattern> Generator<P> {
+impl<P: WorkloadPattern> Generator<P> {
     /// A generator that calls itself `name`, at its first window.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl<P: Pattern> Generator<P> {
             fresh: pattern.clone(),
             pattern,
             rng: ChaCha8Rng::seed_from_u64(spec.seed),
-            tally: Tally::new(spec),
+            tally: WindowTally::new(spec),
             loaded: 0,
             window: 0,
             overshoot: 0,
@@ -82,7 +82,7 @@ impl<P: Pattern> Generator<P> {
     }
 }
 
-impl<P: Pattern> WindowSource for Generator<P> {
+impl<P: WorkloadPattern> WindowSource for Generator<P> {
     fn header(&self) -> &Header {
         &self.header
     }
@@ -104,7 +104,7 @@ impl<P: Pattern> WindowSource for Generator<P> {
     fn rewind(&mut self) -> Result<(), TraceError> {
         self.pattern = self.fresh.clone();
         self.rng = ChaCha8Rng::seed_from_u64(self.spec.seed);
-        self.tally = Tally::new(&self.spec);
+        self.tally = WindowTally::new(&self.spec);
         self.loaded = 0;
         self.window = 0;
         self.overshoot = 0;

@@ -3,11 +3,11 @@
 
 use rand_chacha::ChaCha8Rng;
 
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::spec::{
     GenerateError, GeneratorSpec, LINE_BYTES, MAX_FOOTPRINT_PAGES, PAGE_BYTES, at_least_one,
 };
-use super::tally::Tally;
+use super::tally::WindowTally;
 use super::ycsb::{Operation, OperationKind, OperationMix, Operations, hash};
 
 /// One pointer a bucket and about one record a bucket, as memcached's table of items has.
@@ -15,7 +15,7 @@ const BUCKET_BYTES: u64 = 8;
 
 /// `ycsb-a` to `ycsb-w`.
 #[derive(Debug, Clone)]
-pub(super) struct KeyValue {
+pub(super) struct YcsbPattern {
     operations: Operations,
     place_bytes: u64,
     buckets: u64,
@@ -24,7 +24,7 @@ pub(super) struct KeyValue {
     loaded_places: u64,
 }
 
-impl KeyValue {
+impl YcsbPattern {
     pub(super) fn new(spec: &GeneratorSpec, mix: OperationMix) -> Result<Self, GenerateError> {
         let record_bytes = u64::from(spec.record_bytes);
         at_least_one("record_bytes", record_bytes)?;
@@ -52,7 +52,7 @@ impl KeyValue {
         })
     }
 
-    fn run(&self, operation: Operation, tally: &mut Tally) {
+    fn run(&self, operation: Operation, tally: &mut WindowTally) {
         let bucket = hash(operation.key) % self.buckets;
         tally.record(bucket * BUCKET_BYTES / self.place_bytes, 1, 0);
         match operation.kind {
@@ -83,12 +83,12 @@ impl KeyValue {
     }
 }
 
-impl Pattern for KeyValue {
+impl WorkloadPattern for YcsbPattern {
     fn places(&self) -> u64 {
         self.loaded_places
     }
 
-    fn fill(&mut self, _window: u64, budget: u64, _rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, _window: u64, budget: u64, _rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         let limit = MAX_FOOTPRINT_PAGES * PAGE_BYTES / self.place_bytes - self.index_places;
         while tally.recorded() < budget {
             let Some(mut operation) = self.operations.next() else { return };

@@ -7,9 +7,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::GroundTruth;
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::spec::{GenerateError, GeneratorSpec};
-use super::tally::Tally;
+use super::tally::WindowTally;
 use super::zipf::ZipfRanks;
 
 /// `latest`.
@@ -43,12 +43,12 @@ impl Latest {
     }
 }
 
-impl Pattern for Latest {
+impl WorkloadPattern for Latest {
     fn places(&self) -> u64 {
         self.places
     }
 
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         for _ in 0..budget {
             let place = self.reflect(window, self.distances.draw(rng));
             tally.access(place, rng.random_bool(self.write_ratio));

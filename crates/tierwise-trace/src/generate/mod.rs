@@ -71,7 +71,7 @@ pub use spec::{GenerateError, GeneratorSpec, Motion};
 pub use tally::place_of;
 
 use crate::model::WindowSource;
-use key_value::KeyValue;
+use key_value::YcsbPattern;
 use latest::Latest;
 use moving_hot_set::MovingHotSet;
 use phase_change::PhaseChange;
@@ -199,7 +199,7 @@ fn key_value(
     name: &'static str,
     mix: OperationMix,
 ) -> Result<Box<dyn WindowSource>, GenerateError> {
-    Ok(Box::new(Generator::new(spec, name, KeyValue::new(spec, mix)?)?))
+    Ok(Box::new(Generator::new(spec, name, YcsbPattern::new(spec, mix)?)?))
 }
 
 fn entry(name: &str) -> Result<&'static Entry, GenerateError> {

@@ -7,16 +7,16 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::GroundTruth;
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::permutation::mix;
 use super::spec::{GenerateError, GeneratorSpec, Motion, at_least_one};
-use super::tally::Tally;
-use super::two_level::TwoLevel;
+use super::tally::WindowTally;
+use super::two_level::TwoLevelChoice;
 
 /// `moving-hot-set`.
 #[derive(Debug, Clone)]
 pub(super) struct MovingHotSet {
-    levels: TwoLevel,
+    levels: TwoLevelChoice,
     motion: Motion,
     dwell_windows: u64,
     seed: u64,
@@ -27,7 +27,7 @@ impl MovingHotSet {
     pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         at_least_one("dwell_windows", spec.dwell_windows)?;
         Ok(Self {
-            levels: TwoLevel::new(spec)?,
+            levels: TwoLevelChoice::new(spec)?,
             motion: spec.motion,
             dwell_windows: spec.dwell_windows,
             seed: spec.seed,
@@ -42,8 +42,8 @@ impl MovingHotSet {
         let range = match self.motion {
             Motion::Stairs => step % ranges,
             Motion::Zigzag => {
-                let turn = step % (2 * (ranges - 1));
-                turn.min(2 * (ranges - 1) - turn)
+                let phase = step % (2 * (ranges - 1));
+                phase.min(2 * (ranges - 1) - phase)
             }
             Motion::Jump => mix(mix(self.seed) ^ step) % ranges,
         };
@@ -51,12 +51,12 @@ impl MovingHotSet {
     }
 }
 
-impl Pattern for MovingHotSet {
+impl WorkloadPattern for MovingHotSet {
     fn places(&self) -> u64 {
         self.levels.places
     }
 
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         let start = self.start(window);
         for _ in 0..budget {
             let place = (start + self.levels.draw(rng)) % self.levels.places;

@@ -5,16 +5,16 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::GroundTruth;
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::permutation::Permutation;
 use super::spec::{GenerateError, GeneratorSpec};
-use super::tally::Tally;
-use super::two_level::TwoLevel;
+use super::tally::WindowTally;
+use super::two_level::TwoLevelChoice;
 
 /// `phase-change`.
 #[derive(Debug, Clone)]
 pub(super) struct PhaseChange {
-    levels: TwoLevel,
+    levels: TwoLevelChoice,
     scatter: Permutation,
     change_windows: Vec<u64>,
     write_ratio: f64,
@@ -27,7 +27,7 @@ impl PhaseChange {
             return Err(GenerateError::parameter("change_windows", &found, &"ascending windows"));
         }
         Ok(Self {
-            levels: TwoLevel::new(spec)?,
+            levels: TwoLevelChoice::new(spec)?,
             scatter: Permutation::new(spec.places(), spec.seed),
             change_windows: spec.change_windows.clone(),
             write_ratio: spec.write_ratio,
@@ -41,12 +41,12 @@ impl PhaseChange {
     }
 }
 
-impl Pattern for PhaseChange {
+impl WorkloadPattern for PhaseChange {
     fn places(&self) -> u64 {
         self.levels.places
     }
 
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         let start = self.start(window);
         for _ in 0..budget {
             let index = (start + self.levels.draw(rng)) % self.levels.places;

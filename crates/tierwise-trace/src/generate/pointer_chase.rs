@@ -4,10 +4,10 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::permutation::Permutation;
 use super::spec::GeneratorSpec;
-use super::tally::Tally;
+use super::tally::WindowTally;
 
 /// `pointer-chase`.
 #[derive(Debug, Clone)]
@@ -29,12 +29,12 @@ impl PointerChase {
     }
 }
 
-impl Pattern for PointerChase {
+impl WorkloadPattern for PointerChase {
     fn places(&self) -> u64 {
         self.places
     }
 
-    fn fill(&mut self, _window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, _window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         for _ in 0..budget {
             tally.access(self.order.apply(self.step), rng.random_bool(self.write_ratio));
             self.step = (self.step + 1) % self.places;

@@ -3,9 +3,9 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::spec::{GeneratorSpec, LINE_BYTES};
-use super::tally::Tally;
+use super::tally::WindowTally;
 
 /// `sequential`.
 #[derive(Debug, Clone)]
@@ -30,12 +30,12 @@ impl Sequential {
     }
 }
 
-impl Pattern for Sequential {
+impl WorkloadPattern for Sequential {
     fn places(&self) -> u64 {
         self.places
     }
 
-    fn fill(&mut self, _window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, _window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         for _ in 0..budget {
             tally.access(self.page, rng.random_bool(self.write_ratio));
             self.done_in_page += 1;

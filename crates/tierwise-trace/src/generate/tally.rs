@@ -1,7 +1,7 @@
 //! Collects a window's accesses: numbers pages by first touch, and merges accesses to one page.
 
 use super::spec::GeneratorSpec;
-use crate::model::{Allocation, PageAccess, PageKind, Window};
+use crate::model::{Allocation, PageAccess, PageBacking, Window};
 
 /// First page of generated anonymous memory: the 1 GiB-aligned address 0x7000_0000_0000, in the
 /// part of the x86-64 address space that Linux gives to mmap.
@@ -34,7 +34,7 @@ struct Draw {
 }
 
 /// The accesses of the window under way.
-pub struct Tally {
+pub struct WindowTally {
     numbers: Numbers,
     allocated: u32,
     order: u8,
@@ -45,7 +45,7 @@ pub struct Tally {
     allocations: Vec<Allocation>,
 }
 
-impl Tally {
+impl WindowTally {
     pub fn new(spec: &GeneratorSpec) -> Self {
         let numbers = if spec.touch_first {
             Numbers::InOrder
@@ -140,8 +140,8 @@ impl Tally {
     }
 
     fn bear(&mut self, place: u64) {
-        let kind = if self.is_file(place) { PageKind::File } else { PageKind::Anon };
-        let base = if kind == PageKind::File { FILE_VPN } else { ANON_VPN };
+        let kind = if self.is_file(place) { PageBacking::File } else { PageBacking::Anon };
+        let base = if kind == PageBacking::File { FILE_VPN } else { ANON_VPN };
         let vpn = base + (place << self.order);
         self.allocations.push(Allocation {
             page: self.allocated,

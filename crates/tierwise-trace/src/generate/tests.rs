@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::ycsb::{Operation, OperationKind, OperationMix, Operations, hash};
 use super::{GENERATORS, GenerateError, GeneratorSpec, Motion, build, ground_truth, place_of};
-use crate::model::{PageKind, Window, WindowSource};
+use crate::model::{PageBacking, Window, WindowSource};
 
 fn spec() -> GeneratorSpec {
     GeneratorSpec {
@@ -117,7 +117,7 @@ fn a_file_fraction_is_met_exactly() {
     let spec = GeneratorSpec { file_fraction: 0.25, ..spec() };
     let windows = windows_of("uniform", &spec);
     let allocations = windows.iter().flat_map(|window| &window.allocations);
-    assert_eq!(allocations.filter(|allocation| allocation.kind == PageKind::File).count(), 128);
+    assert_eq!(allocations.filter(|allocation| allocation.kind == PageBacking::File).count(), 128);
 }
 
 /// Pearson's statistic over one window's places, against `accesses` times their probabilities.

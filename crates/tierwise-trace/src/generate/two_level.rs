@@ -7,13 +7,13 @@ use super::spec::{GenerateError, GeneratorSpec, share};
 
 /// Draws an index: below `hot` a hot page, from `hot` up a cold one.
 #[derive(Debug, Clone)]
-pub(super) struct TwoLevel {
+pub(super) struct TwoLevelChoice {
     pub places: u64,
     pub hot: u64,
     share: f64,
 }
 
-impl TwoLevel {
+impl TwoLevelChoice {
     pub(super) fn new(spec: &GeneratorSpec) -> Result<Self, GenerateError> {
         share("hot_access_share", spec.hot_access_share)?;
         let hot = (spec.places() as f64 * spec.hot_fraction).round() as u64;

@@ -4,10 +4,10 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::GroundTruth;
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::spec::GeneratorSpec;
 use super::systematic::{WriteSplit, allot, offset};
-use super::tally::Tally;
+use super::tally::WindowTally;
 
 /// `uniform`.
 #[derive(Debug, Clone)]
@@ -23,12 +23,12 @@ impl Uniform {
     }
 }
 
-impl Pattern for Uniform {
+impl WorkloadPattern for Uniform {
     fn places(&self) -> u64 {
         self.places
     }
 
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         if self.exact {
             let mut split = WriteSplit::new(self.write_ratio);
             let cumulative = |rank: u64| rank as f64 / self.places as f64;

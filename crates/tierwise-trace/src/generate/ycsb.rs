@@ -28,7 +28,7 @@ const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// The distribution by which requests choose their record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Requests {
+pub enum RecordChoice {
     /// Popularity by Zipf's law, popular records scattered.
     ScrambledZipfian,
     /// The last inserted record is the most popular, by Zipf's law over age.
@@ -47,7 +47,7 @@ pub struct OperationMix {
     /// A read of a record followed by its overwrite.
     pub read_modify_write: u32,
     /// The records that requests choose.
-    pub requests: Requests,
+    pub requests: RecordChoice,
 }
 
 impl OperationMix {
@@ -58,8 +58,13 @@ impl OperationMix {
     /// Read-only.
     pub const C: Self = Self::zipfian(100, 0, 0);
     /// Read-latest.
-    pub const D: Self =
-        Self { read: 95, update: 0, insert: 5, read_modify_write: 0, requests: Requests::Latest };
+    pub const D: Self = Self {
+        read: 95,
+        update: 0,
+        insert: 5,
+        read_modify_write: 0,
+        requests: RecordChoice::Latest,
+    };
     /// Read-modify-write.
     pub const F: Self = Self::zipfian(50, 0, 50);
     /// Updates only (MULTI-CLOCK, section V-B).
@@ -80,7 +85,13 @@ impl OperationMix {
     }
 
     const fn zipfian(read: u32, update: u32, read_modify_write: u32) -> Self {
-        Self { read, update, insert: 0, read_modify_write, requests: Requests::ScrambledZipfian }
+        Self {
+            read,
+            update,
+            insert: 0,
+            read_modify_write,
+            requests: RecordChoice::ScrambledZipfian,
+        }
     }
 
     /// The kind of operation that `percentile`, 0 to 99, falls to.
@@ -136,8 +147,8 @@ impl Operations {
     pub fn new(mix: OperationMix, records: u64, seed: u64) -> Result<Self, GenerateError> {
         at_least_one("records", records)?;
         let ranks = match mix.requests {
-            Requests::ScrambledZipfian => SCRAMBLED_ITEMS,
-            Requests::Latest => records,
+            RecordChoice::ScrambledZipfian => SCRAMBLED_ITEMS,
+            RecordChoice::Latest => records,
         };
         Ok(Self {
             mix,
@@ -156,15 +167,15 @@ impl Operations {
     fn requested_key(&mut self) -> u64 {
         let rank = self.ranks.draw(&mut self.rng);
         match self.mix.requests {
-            Requests::ScrambledZipfian => hash(rank) % self.records,
-            Requests::Latest => self.records - 1 - rank,
+            RecordChoice::ScrambledZipfian => hash(rank) % self.records,
+            RecordChoice::Latest => self.records - 1 - rank,
         }
     }
 
     fn inserted_key(&mut self) -> Option<u64> {
         let key = self.records;
         self.records += 1;
-        if self.mix.requests == Requests::Latest {
+        if self.mix.requests == RecordChoice::Latest {
             self.ranks.resize(self.records).ok()?;
         }
         Some(key)

@@ -5,12 +5,12 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 
 use super::GroundTruth;
-use super::generator::Pattern;
+use super::generator::WorkloadPattern;
 use super::harmonic::Harmonic;
 use super::permutation::Permutation;
 use super::spec::{GenerateError, GeneratorSpec};
 use super::systematic::{WriteSplit, allot, offset};
-use super::tally::Tally;
+use super::tally::WindowTally;
 
 /// Draws ranks, and knows their probabilities. Ranks count from 0 here.
 #[derive(Debug, Clone)]
@@ -84,12 +84,12 @@ impl Zipf {
     }
 }
 
-impl Pattern for Zipf {
+impl WorkloadPattern for Zipf {
     fn places(&self) -> u64 {
         self.ranks.ranks
     }
 
-    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut Tally) {
+    fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally) {
         if self.exact {
             let mut split = WriteSplit::new(self.write_ratio);
             let cumulative = |ranks: u64| self.ranks.cumulative(ranks);

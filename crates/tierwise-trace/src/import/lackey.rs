@@ -23,7 +23,7 @@ use crate::format::Totals;
 use crate::model::unreadable;
 use crate::writer::{TraceWriter, WriterOptions, beside};
 use crate::{
-    Allocation, CacheModel, Header, PageAccess, PageKind, ThreadShare, TraceError, Window,
+    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
 };
 
 const PAGE_SHIFT: u32 = 12;
@@ -265,7 +265,7 @@ impl Pages {
         let next = self.rows.len() as u32;
         let page = *self.numbers.entry(vpn).or_insert(next);
         if page == next {
-            let allocation = Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+            let allocation = Allocation { page, vpn, kind: PageBacking::Anon, order: 0, thread: 0 };
             self.window.allocations.push(allocation);
             self.rows.push(u32::MAX);
         }

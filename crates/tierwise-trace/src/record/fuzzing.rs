@@ -1,6 +1,6 @@
 //! The recorder's stream, as a function of bytes.
 
-use super::wire::{self, Message};
+use super::wire::{self, WireMessage};
 use crate::Window;
 
 /// Reads a stream to its end. Its bytes bound the content of its windows.
@@ -14,7 +14,7 @@ pub(crate) fn wire(mut bytes: &[u8]) {
         // The shortest entry of a list is an unmap, of 4 bytes.
         let entries = window.allocations.len() + window.accesses.len() + window.unmaps.len();
         assert!(4 * entries <= length, "{entries} entries out of {length} bytes");
-        if message == Message::Gone {
+        if message == WireMessage::Gone {
             break;
         }
     }

@@ -32,7 +32,7 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 
 use super::RecordError;
-use super::requests::Requests;
+use super::requests::PluginRequests;
 
 /// A line of the marks FIFO.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ const SHOWN: usize = 40;
 const MAX_REFUSED: usize = 100;
 
 /// The FIFO and the thread that reads it.
-pub(super) struct Marks {
+pub(super) struct MarkReader {
     path: PathBuf,
     /// Open for writing as well, so that the last writer's leaving is no end of file.
     fifo: File,
@@ -92,9 +92,9 @@ pub(super) struct Marks {
     reader: Option<JoinHandle<Vec<String>>>,
 }
 
-impl Marks {
+impl MarkReader {
     /// Creates the FIFO and starts to listen. A FIFO that is there already is used, and stays.
-    pub(super) fn listen(path: &Path, requests: Arc<Requests>) -> Result<Self, RecordError> {
+    pub(super) fn listen(path: &Path, requests: Arc<PluginRequests>) -> Result<Self, RecordError> {
         let failed = || RecordError::system(format!("marks FIFO {}", path.display()));
         let made = make_fifo(path).map_err(failed())?;
         let fifo = open_fifo(path).map_err(failed())?;
@@ -125,7 +125,7 @@ impl Marks {
     }
 }
 
-impl Drop for Marks {
+impl Drop for MarkReader {
     fn drop(&mut self) {
         if self.is_own() {
             // Nothing to do about a FIFO that another process removes at the same time.
@@ -192,7 +192,7 @@ fn understand(line: &[u8], length: Length) -> Result<Line, String> {
     Line::parse(text)
 }
 
-fn read_lines(input: File, stop: &AtomicBool, requests: &Requests) -> Vec<String> {
+fn read_lines(input: File, stop: &AtomicBool, requests: &PluginRequests) -> Vec<String> {
     let mut input = BufReader::new(input);
     let mut refused = Vec::new();
     let mut more = 0_u64;
@@ -222,11 +222,11 @@ mod tests {
     use crate::record::wire::Reason;
 
     /// Writes lines to the FIFO. Returns the operations counted and the lines refused.
-    fn told(lines: &[u8]) -> (u64, Vec<String>) {
+    fn parsed(lines: &[u8]) -> (u64, Vec<String>) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
-        let requests = Arc::new(Requests::default());
-        let marks = Marks::listen(&path, Arc::clone(&requests)).unwrap();
+        let requests = Arc::new(PluginRequests::default());
+        let marks = MarkReader::listen(&path, Arc::clone(&requests)).unwrap();
         OpenOptions::new().write(true).open(&path).unwrap().write_all(lines).unwrap();
         let refused = marks.finish();
         assert!(!path.exists());
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn line_of_other_bytes_is_refused() {
-        let (operations, refused) = told(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
+        let (operations, refused) = parsed(b"ops 1\n\xff\xfe\x1b[2J\nops 2\n");
         assert_eq!(operations, 3);
         assert_eq!(refused, ["mark \"\\xff\\xfe\\x1b[2J\": it is not UTF-8 text"]);
     }
@@ -243,24 +243,24 @@ mod tests {
     #[test]
     fn endless_line_keeps_to_the_limit() {
         let long = [&b"a".repeat(40 * MAX_LINE)[..], b"\nops 5\n"].concat();
-        let (operations, refused) = told(&long);
+        let (operations, refused) = parsed(&long);
         assert_eq!(operations, 5);
         assert_eq!(refused.len(), 1);
         assert!(refused[0].contains("longer than 4096 bytes"), "{refused:?}");
         let fits = [&b"a".repeat(MAX_LINE - 1)[..], b"\n"].concat();
-        assert_eq!(told(&fits).1, [""; 0]);
+        assert_eq!(parsed(&fits).1, [""; 0]);
     }
 
     #[test]
     fn refused_lines_are_kept_then_counted() {
-        let (_, refused) = told(&b"ops many\n".repeat(MAX_REFUSED + 7));
+        let (_, refused) = parsed(&b"ops many\n".repeat(MAX_REFUSED + 7));
         assert_eq!(refused.len(), MAX_REFUSED + 1);
         assert_eq!(refused[MAX_REFUSED], "7 more lines");
     }
 
     #[test]
     fn unfinished_line_blocks_no_reader() {
-        assert_eq!(told(b"ops 3\nops 4"), (7, Vec::new()));
+        assert_eq!(parsed(b"ops 3\nops 4"), (7, Vec::new()));
     }
 
     #[test]
@@ -268,7 +268,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
         make_fifo(&path).unwrap();
-        Marks::listen(&path, Arc::default()).unwrap().finish();
+        MarkReader::listen(&path, Arc::default()).unwrap().finish();
         assert!(path.exists());
     }
 
@@ -276,7 +276,7 @@ mod tests {
     fn file_in_the_fifos_place_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("marks");
-        let marks = Marks::listen(&path, Arc::default()).unwrap();
+        let marks = MarkReader::listen(&path, Arc::default()).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "another's").unwrap();
         marks.finish();
@@ -289,7 +289,7 @@ mod tests {
         let (path, other) = (directory.path().join("marks"), directory.path().join("other"));
         make_fifo(&other).unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert!(Marks::listen(&path, Arc::default()).is_err());
+        assert!(MarkReader::listen(&path, Arc::default()).is_err());
         assert!(path.is_symlink() && other.exists());
     }
 }

@@ -76,7 +76,7 @@ impl RecordOptions {
 
 /// A recording under way, after each window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct RecordingProgress {
     /// The data written so far.
     pub totals: Totals,
     /// Size of the trace in bytes.
@@ -135,11 +135,11 @@ pub enum RecordError {
     /// The recorder plugin is missing.
     #[error(
         "the recorder plugin was not found (looked for {}). Build it in the source tree: make \
-         recorder; or name it in TIERWISE_RECORDER", looked.join(", ")
+         recorder; or name it in TIERWISE_RECORDER", searched.join(", ")
     )]
     NoPlugin {
         /// The paths tried.
-        looked: Vec<String>,
+        searched: Vec<String>,
     },
     /// An option is out of its range.
     #[error("{option}: {reason}")]

@@ -26,12 +26,12 @@ struct RequestState {
 
 /// Requests to the plugin from the threads that hear of marks and signals.
 #[derive(Default)]
-pub(super) struct Requests {
+pub(super) struct PluginRequests {
     state: Mutex<RequestState>,
     changed: Condvar,
 }
 
-impl Requests {
+impl PluginRequests {
     fn lock(&self) -> MutexGuard<'_, RequestState> {
         // Every critical section below is a few assignments; none leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn early_mark_is_not_lost() {
-        let requests = Requests::default();
+        let requests = PluginRequests::default();
         requests.mark("load".into(), 0);
         let (here, mut plugin) = UnixStream::pair().unwrap();
         requests.connect(here);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_flush_waits_for_its_window() {
-        let requests = Requests::default();
+        let requests = PluginRequests::default();
         std::thread::scope(|scope| {
             let flush = scope.spawn(|| requests.flush());
             while requests.lock().cuts.is_empty() {

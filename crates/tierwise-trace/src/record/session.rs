@@ -12,10 +12,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 
 use super::command::Resolved;
-use super::marks::Marks;
-use super::requests::Requests;
-use super::wire::{self, Message};
-use super::{Progress, RecordError, RecordOptions, RecordSummary, command, host, tools};
+use super::marks::MarkReader;
+use super::requests::PluginRequests;
+use super::wire::{self, WireMessage};
+use super::{RecordError, RecordOptions, RecordSummary, RecordingProgress, command, host, tools};
 use crate::cache::Cache;
 use crate::format::Totals;
 use crate::new_trace::NewTrace;
@@ -42,7 +42,7 @@ const RECORDER_FAILED: i32 = 125;
 /// written. A program that fails is no error: see [`RecordSummary::status`].
 pub fn record(
     options: &RecordOptions,
-    progress: impl FnMut(&Progress),
+    progress: impl FnMut(&RecordingProgress),
 ) -> Result<RecordSummary, RecordError> {
     if options.window_instructions == 0 || options.window_instructions > u64::from(u32::MAX) / 2 {
         return Err(RecordError::Option {
@@ -110,7 +110,7 @@ impl Run<'_> {
         &self,
         resolved: &Resolved,
         writer: &mut Writer,
-        progress: impl FnMut(&Progress),
+        progress: impl FnMut(&RecordingProgress),
     ) -> Result<Ended, RecordError> {
         let directory = tempfile::Builder::new()
             .prefix("tierwise-")
@@ -118,9 +118,9 @@ impl Run<'_> {
             .map_err(RecordError::system("a temporary directory"))?;
         let socket = directory.path().join("socket");
         let listener = UnixListener::bind(&socket).map_err(RecordError::system("socket"))?;
-        let requests = Arc::new(Requests::default());
+        let requests = Arc::new(PluginRequests::default());
         let fifo = self.options.marks.clone().unwrap_or_else(|| directory.path().join("marks"));
-        let marks = Marks::listen(&fifo, Arc::clone(&requests))?;
+        let marks = MarkReader::listen(&fifo, Arc::clone(&requests))?;
 
         let mut child = self.spawn(resolved, &socket, &fifo)?;
         let signals = SignalForwarder::start(&child, Arc::clone(&requests))?;
@@ -175,10 +175,10 @@ impl Run<'_> {
         &self,
         stream: UnixStream,
         writer: &mut Writer,
-        requests: &Requests,
+        requests: &PluginRequests,
         child: &mut Child,
         next: impl Fn(&mut Child) -> Result<UnixStream, RecordError>,
-        mut progress: impl FnMut(&Progress),
+        mut progress: impl FnMut(&RecordingProgress),
     ) -> Result<Copied, RecordError> {
         // 1 MiB: a window of 40 thousand rows in one go.
         let mut input = BufReader::with_capacity(1 << 20, stream);
@@ -191,7 +191,7 @@ impl Run<'_> {
         let mut first_page = 0;
         while !stop {
             match wire::read(&mut input, &mut window)? {
-                Message::Window(reason) => {
+                WireMessage::Window(reason) => {
                     let (operations, mark) = requests.on_window(reason);
                     window.operations = operations;
                     renumber(&mut window, first_page)?;
@@ -200,11 +200,14 @@ impl Run<'_> {
                     } else {
                         window.marks.append(&mut marks);
                         writer.push(&window)?;
-                        progress(&Progress { totals: writer.totals(), bytes: writer.bytes() });
+                        progress(&RecordingProgress {
+                            totals: writer.totals(),
+                            bytes: writer.bytes(),
+                        });
                     }
                     marks.extend(mark);
                 }
-                Message::Exec { program, children: forked } => {
+                WireMessage::Exec { program, children: forked } => {
                     children = children.saturating_add(forked);
                     requests.disconnect();
                     let stream = match next(child) {
@@ -218,11 +221,11 @@ impl Run<'_> {
                     followed.push(program);
                     first_page = writer.totals().pages;
                 }
-                Message::End { children: forked } => {
+                WireMessage::End { children: forked } => {
                     children = children.saturating_add(forked);
                     complete = true;
                 }
-                Message::Gone => break,
+                WireMessage::Gone => break,
             }
             let limit = self.options.max_instructions.unwrap_or(u64::MAX);
             stop = writer.totals().instructions >= limit;
@@ -347,7 +350,7 @@ struct SignalForwarder {
 }
 
 impl SignalForwarder {
-    fn start(child: &Child, requests: Arc<Requests>) -> Result<Self, RecordError> {
+    fn start(child: &Child, requests: Arc<PluginRequests>) -> Result<Self, RecordError> {
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
             .map_err(RecordError::system("handling signals"))?;
         let handle = signals.handle();

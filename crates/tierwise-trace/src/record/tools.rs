@@ -26,7 +26,7 @@ pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let candidates = named.map_or_else(default_places, |path| vec![path]);
     let found = candidates.iter().find(|path| path.is_file());
     found.and_then(|path| path.canonicalize().ok()).ok_or_else(|| RecordError::NoPlugin {
-        looked: candidates.iter().map(|path| path.display().to_string()).collect(),
+        searched: candidates.iter().map(|path| path.display().to_string()).collect(),
     })
 }
 

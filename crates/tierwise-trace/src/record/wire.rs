@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::RecordError;
-use crate::{Allocation, PageAccess, PageKind, ThreadShare, Window};
+use crate::{Allocation, PageAccess, PageBacking, ThreadShare, Window};
 
 /// The version of the messages, as in recorder/plugin/wire.h.
 const VERSION: u32 = 2;
@@ -30,7 +30,7 @@ pub(super) enum Reason {
 
 /// A message.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Message {
+pub(super) enum WireMessage {
     /// A window, with its lists in the order the data model asks for.
     Window(Reason),
     /// The program executes another, which connects again.
@@ -62,7 +62,7 @@ pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
 }
 
 /// Reads the next message into `window`. A message that is cut off counts as absent.
-pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<Message, RecordError> {
+pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<WireMessage, RecordError> {
     match read_whole(input, window) {
         Err(RecordError::System { source, .. })
             if matches!(
@@ -70,17 +70,17 @@ pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<Message
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
             ) =>
         {
-            Ok(Message::Gone)
+            Ok(WireMessage::Gone)
         }
         other => other,
     }
 }
 
-fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<Message, RecordError> {
+fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<WireMessage, RecordError> {
     let failed = || RecordError::system("the recorder plugin's stream");
     let start: [u8; 16] = read_array(input).map_err(failed())?;
     match &start[..4] {
-        b"TWRE" => return Ok(Message::End { children: u32_at(&start, 4).into() }),
+        b"TWRE" => return Ok(WireMessage::End { children: u32_at(&start, 4).into() }),
         b"TWRX" => return read_exec(input, &start),
         b"TWRW" => {}
         other => {
@@ -106,10 +106,10 @@ fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<Message, Rec
     window.instructions = u64_at(&start, 8);
     read_lists(input, &lengths, window).map_err(failed())?;
     sort(window);
-    Ok(Message::Window(reason))
+    Ok(WireMessage::Window(reason))
 }
 
-fn read_exec(input: &mut impl Read, start: &[u8; 16]) -> Result<Message, RecordError> {
+fn read_exec(input: &mut impl Read, start: &[u8; 16]) -> Result<WireMessage, RecordError> {
     let length = u32_at(start, 4);
     if length > MAX_PATH_BYTES {
         return Err(RecordError::Wire {
@@ -119,7 +119,7 @@ fn read_exec(input: &mut impl Read, start: &[u8; 16]) -> Result<Message, RecordE
     }
     let mut path = vec![0; length as usize];
     input.read_exact(&mut path).map_err(RecordError::system("the recorder plugin's stream"))?;
-    Ok(Message::Exec { program: OsString::from_vec(path).into(), children: u64_at(start, 8) })
+    Ok(WireMessage::Exec { program: OsString::from_vec(path).into(), children: u64_at(start, 8) })
 }
 
 fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {
@@ -134,7 +134,7 @@ fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) ->
             vpn: u64_at(&bytes, 0),
             page: u32_at(&bytes, 8),
             thread: u16_at(&bytes, 12),
-            kind: if bytes[14] == 0 { PageKind::Anon } else { PageKind::File },
+            kind: if bytes[14] == 0 { PageBacking::Anon } else { PageBacking::File },
             order: bytes[15],
         });
     }

@@ -17,7 +17,7 @@ use tierwise_trace::{Allocation, PageAccess, Window, WindowSource};
 pub const ONE_WINDOW: u64 = 1 << 30;
 
 /// The source tree's recorder directory.
-pub fn recorder_folder() -> PathBuf {
+pub fn recorder_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder")
 }
 
@@ -45,17 +45,17 @@ pub struct Recorded {
     pub windows: Vec<Window>,
     /// The program's report: the address of each region.
     pub regions: HashMap<String, u64>,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 /// The directory, program and options for a scenario.
 pub fn prepare(scenario: &str) -> (TempDir, RecordOptions) {
     static PLUGIN: Once = Once::new();
     PLUGIN.call_once(|| {
-        run(Command::new("make").args(["-s", "-C"]).arg(recorder_folder()), "make gcc")
+        run(Command::new("make").args(["-s", "-C"]).arg(recorder_directory()), "make gcc")
     });
     let directory = tempfile::tempdir().unwrap();
-    let source = recorder_folder().join("tests/known.c");
+    let source = recorder_directory().join("tests/known.c");
     let program = compile(&source, &["-O1", "-pthread"], directory.path());
     let file = directory.path().join("file");
     std::fs::write(&file, vec![7u8; 4 * 4096]).unwrap();
@@ -80,7 +80,7 @@ pub fn finish(directory: TempDir, out: &Path, summary: RecordSummary) -> Recorde
     let report = std::fs::read_to_string(directory.path().join("report")).unwrap_or_default();
     let regions = report.lines().filter_map(|line| line.split_once(' '));
     let regions = regions.map(|(name, at)| (name.to_owned(), at.parse().unwrap())).collect();
-    Recorded { summary, windows: windows_of(out), regions, _folder: directory }
+    Recorded { summary, windows: windows_of(out), regions, _directory: directory }
 }
 
 /// Every window of a trace.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{
-    Allocation, Header, PageAccess, PageKind, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window, WindowSource,
 };
 
 /// A header.
@@ -74,7 +74,7 @@ fn realise(plan: Plan, living: &mut Vec<u32>, next: &mut u32) -> Window {
         window.instructions += u64::from(instructions);
     }
     for (vpn, file, order, thread) in plan.allocations {
-        let kind = if file { PageKind::File } else { PageKind::Anon };
+        let kind = if file { PageBacking::File } else { PageBacking::Anon };
         window.allocations.push(Allocation { page: *next, vpn, kind, order, thread });
         living.push(*next);
         *next += 1;
@@ -129,7 +129,7 @@ pub fn read_all(source: &mut dyn WindowSource) -> (Vec<Window>, Option<TraceErro
 /// Two windows with every kind of content.
 pub fn sample() -> Vec<Window> {
     let allocation =
-        |page, vpn| Allocation { page, vpn, kind: PageKind::Anon, order: 0, thread: 0 };
+        |page, vpn| Allocation { page, vpn, kind: PageBacking::Anon, order: 0, thread: 0 };
     let first = Window {
         instructions: 1000,
         operations: 3,

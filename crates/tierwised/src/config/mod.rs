@@ -34,7 +34,7 @@ use tierwise_linux::topology::{Override, TierOverride};
 pub use difference::difference;
 pub use limit::{Amount, LimitText};
 pub(crate) use loopback::loopback;
-pub use parse::ConfigError;
+pub use parse::DaemonConfigError;
 pub use tenant::{ClassName, Latency, TenantConfig};
 
 /// The configuration file unless the command line names another.
@@ -304,9 +304,10 @@ impl Config {
     /// # Errors
     /// The file cannot be read, or a value in it is refused: file, line, key, what was found, what
     /// is allowed.
-    pub fn read(file: &Path) -> Result<Self, ConfigError> {
+    pub fn read(file: &Path) -> Result<Self, DaemonConfigError> {
         let name = file.display().to_string();
-        let text = text_of(file).map_err(|e| ConfigError::whole(&name, unreadable(file, &e)))?;
+        let text =
+            text_of(file).map_err(|e| DaemonConfigError::whole(&name, unreadable(file, &e)))?;
         Self::parse(&name, &text)
     }
 
@@ -314,7 +315,7 @@ impl Config {
     ///
     /// # Errors
     /// As [`Config::read`].
-    pub fn parse(file: &str, text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(file: &str, text: &str) -> Result<Self, DaemonConfigError> {
         parse::parse(file, text)
     }
 
@@ -377,10 +378,10 @@ mod tests {
     fn policy_is_a_name_or_file() {
         let named = |policy: &str| Config { policy: policy.into(), ..Config::default() }.recipe();
         assert_eq!(named("tpp").unwrap().name(), "tpp");
-        let said = named("/nowhere/mine.toml").err().unwrap().to_string();
-        assert!(said.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{said}");
-        assert!(said.ends_with("; there is no directory /nowhere"), "{said}");
-        let said = named("/mine-is-absent.toml").err().unwrap().to_string();
-        assert!(said.ends_with("; name an existing file"), "{said}");
+        let message = named("/nowhere/mine.toml").err().unwrap().to_string();
+        assert!(message.starts_with("/nowhere/mine.toml:1: cannot be read: "), "{message}");
+        assert!(message.ends_with("; there is no directory /nowhere"), "{message}");
+        let message = named("/mine-is-absent.toml").err().unwrap().to_string();
+        assert!(message.ends_with("; name an existing file"), "{message}");
     }
 }

@@ -15,7 +15,7 @@ use super::{Config, MonitorSource};
     line.map_or(String::new(), |n| format!(":{n}")),
     if key.is_empty() { String::new() } else { format!("{key}: ") }
 )]
-pub struct ConfigError {
+pub struct DaemonConfigError {
     /// The file, as the user named it.
     pub file: String,
     /// The line, counted from one, where it is known.
@@ -26,7 +26,7 @@ pub struct ConfigError {
     pub problem: String,
 }
 
-impl ConfigError {
+impl DaemonConfigError {
     /// A mistake of the file as a whole.
     pub(super) fn whole(file: &str, problem: String) -> Self {
         Self { file: file.into(), line: None, key: String::new(), problem }
@@ -81,12 +81,12 @@ impl Place<'_> {
         parsed.is_some_and(|all| all.get(table).and_then(|table| table.get(key)).is_some())
     }
 
-    fn error(&self, line: Option<usize>, key: &str, problem: String) -> ConfigError {
-        ConfigError { file: self.file.into(), line, key: key.into(), problem }
+    fn error(&self, line: Option<usize>, key: &str, problem: String) -> DaemonConfigError {
+        DaemonConfigError { file: self.file.into(), line, key: key.into(), problem }
     }
 }
 
-pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+pub(super) fn parse(file: &str, text: &str) -> Result<Config, DaemonConfigError> {
     let place = Place { file, text };
     let config: Config = toml::from_str(text).map_err(|e| of_toml(&place, &e))?;
     check(&place, &config)?;
@@ -94,11 +94,11 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
 }
 
 /// Turns an error of the TOML parser into ours.
-fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
+fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> DaemonConfigError {
     let line = error.span().map(|span| place.line_at(span.start));
-    let said = error.message();
-    let mut quoted = said.split('`').skip(1).step_by(2);
-    if let Some(key) = said.strip_prefix("unknown field ").and_then(|_| quoted.next()) {
+    let printed = error.message();
+    let mut quoted = printed.split('`').skip(1).step_by(2);
+    if let Some(key) = printed.strip_prefix("unknown field ").and_then(|_| quoted.next()) {
         let mut known: Vec<&str> = quoted.collect();
         known.sort_unstable();
         let meant = nearest(key, known.iter().copied());
@@ -112,18 +112,19 @@ fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> ConfigError {
 
 /// The parser's message, completed with the value found where it only names the allowed ones.
 fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
-    let said = error.message().trim_end().replace('\n', "; ");
+    let printed = error.message().trim_end().replace('\n', "; ");
     let found = error.span().and_then(|span| place.text.get(span.start..));
     let found = found.and_then(|rest| rest.lines().next()).map_or("", str::trim);
-    if said.contains("expected newline") && !found.is_empty() {
+    if printed.contains("expected newline") && !found.is_empty() {
         return format!("found {found:?} after the value; allowed: a new line or a comment");
     }
     // A value that no alternative takes: the message names the alternatives alone.
-    if said.starts_with("allowed: ") {
-        return format!("found {found}; {said}");
+    if printed.starts_with("allowed: ") {
+        return format!("found {found}; {printed}");
     }
-    if let Some((found, kind)) =
-        said.strip_prefix("invalid value: integer ").and_then(|rest| rest.split_once(", expected "))
+    if let Some((found, kind)) = printed
+        .strip_prefix("invalid value: integer ")
+        .and_then(|rest| rest.split_once(", expected "))
     {
         let to = match kind {
             "u32" => " to 4294967295",
@@ -137,9 +138,9 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
             found.replace('`', "")
         );
     }
-    match said.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected ")) {
+    match printed.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected ")) {
         Some((found, allowed)) => format!("found {}; allowed: {}", words(found), words(allowed)),
-        None => said,
+        None => printed,
     }
 }
 
@@ -164,7 +165,7 @@ fn words(kind: &str) -> String {
 }
 
 /// Checks the rules that the types do not express.
-fn check(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     let at = |key: &str, problem: String| Err(place.error(place.line_of(None, key), key, problem));
     if !config.names_a_file()
         && let Err(e) = Recipe::named(&config.policy)
@@ -273,7 +274,7 @@ fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
 }
 
 /// Refuses latencies and bandwidths that no memory has.
-fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn tiers(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     for (index, tier) in config.tiers.iter().enumerate() {
         let figures = [
             // Ten microseconds are storage; no memory answers within a nanosecond.
@@ -291,7 +292,7 @@ fn tiers(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
+fn listen(place: &Place<'_>, listen: &str) -> Result<(), DaemonConfigError> {
     let loopback = |ip: IpAddr| ip.is_loopback();
     let fits =
         listen == "off" || listen.parse::<SocketAddr>().is_ok_and(|address| loopback(address.ip()));
@@ -305,7 +306,7 @@ fn listen(place: &Place<'_>, listen: &str) -> Result<(), ConfigError> {
     Err(place.error(place.line_of(None, "listen"), "listen", problem))
 }
 
-fn tenants(place: &Place<'_>, config: &Config) -> Result<(), ConfigError> {
+fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
     for (index, tenant) in config.tenants.iter().enumerate() {
         let table = Some(("[[tenant]]", index));
         let error = |key: &str, problem: String| {
@@ -331,14 +332,14 @@ mod tests {
 
     #[test]
     fn relative_paths_are_refused_in_place() {
-        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         assert_eq!(
-            said("[control]\nqueue = \"tierwise\"\n"),
+            printed("[control]\nqueue = \"tierwise\"\n"),
             "t.toml:2: queue: found \"tierwise\"; allowed: a slash and a name without one \
              (/tierwise), or off"
         );
         assert_eq!(
-            said("[[tenant]]\nname = \"db\"\nqemu = \"qmp:db.qmp\"\n"),
+            printed("[[tenant]]\nname = \"db\"\nqemu = \"qmp:db.qmp\"\n"),
             "t.toml:3: tenant[0].qemu: found \"qmp:db.qmp\"; write the socket's whole path: \
              qmp:/run/qemu/db-1.qmp"
         );
@@ -359,8 +360,8 @@ mod tests {
         ] {
             parsed(good).unwrap();
         }
-        let said = |latency: &str| parsed(latency).unwrap_err().to_string();
-        let elsewhere = said("{ redis = \"example.org:6379\" }");
+        let printed = |latency: &str| parsed(latency).unwrap_err().to_string();
+        let elsewhere = printed("{ redis = \"example.org:6379\" }");
         assert!(
             elsewhere.starts_with(
                 "t.toml:4: tenant[0].latency: found \"example.org:6379\"; not a loopback address \
@@ -370,25 +371,30 @@ mod tests {
         );
         let lines =
             "{ prometheus = { address = \"127.0.0.1:1/ HTTP/1.0\\r\\nX: y\", metric = \"m\" } }";
-        assert!(said(lines).contains("allowed: an address without spaces"), "{}", said(lines));
+        assert!(
+            printed(lines).contains("allowed: an address without spaces"),
+            "{}",
+            printed(lines)
+        );
     }
 
     #[test]
     fn slips_of_toml_are_refused_in_words() {
-        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
-        let comma = said("[[tenant]]\nname = \"db\",\npids = [1]\n");
+        let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let comma = printed("[[tenant]]\nname = \"db\",\npids = [1]\n");
         assert!(comma.contains("t.toml:2: "), "{comma}");
         assert!(comma.contains("found \",\" after the value; allowed: a new line"), "{comma}");
-        let kind = said("[[tenant]]\nname = 3\npids = [1]\n");
+        let kind = printed("[[tenant]]\nname = 3\npids = [1]\n");
         assert!(kind.ends_with("found the number 3; allowed: a text in quotes"), "{kind}");
-        let kind = said("dry_run = \"yes\"\n");
+        let kind = printed("dry_run = \"yes\"\n");
         assert!(kind.ends_with("found the text \"yes\"; allowed: true or false"), "{kind}");
     }
 
     #[test]
     fn likely_slips_are_refused_in_place() {
-        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
-        let tenant = |key: &str| said(&format!("[[tenant]]\nname = \"db\"\npids = [1]\n{key}\n"));
+        let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let tenant =
+            |key: &str| printed(&format!("[[tenant]]\nname = \"db\"\npids = [1]\n{key}\n"));
         let floor = tenant("floor = 0.7");
         assert!(floor.starts_with("t.toml:4: floor: found 0.7; allowed: an amount"), "{floor}");
         assert!(floor.ends_with("; did you mean \"70%\"?"), "{floor}");
@@ -398,14 +404,16 @@ mod tests {
         let seconds = tenant("slo_ms = 0.02");
         assert!(seconds.ends_with("milliseconds; did you mean 20?"), "{seconds}");
         assert_eq!(
-            said("[move]\nrate = \"1000\"\n"),
+            printed("[move]\nrate = \"1000\"\n"),
             "t.toml:2: rate: found 1000; allowed: at least one block (2MiB) a second, or nothing \
              is ever moved; for instance 1GB"
         );
-        let block = said("block = 2097152\n");
+        let block = printed("block = 2097152\n");
         assert!(block.ends_with("in quotes with its unit; did you mean \"2 MiB\"?"), "{block}");
-        assert!(said("[move]\ncall_p99_ms = 0\n").contains("call_p99_ms: found 0; allowed: 1 to"));
-        let tier = said("[[tier]]\nname = \"a\"\nnodes = [0]\nlatency_ns = -5.0\n");
+        assert!(
+            printed("[move]\ncall_p99_ms = 0\n").contains("call_p99_ms: found 0; allowed: 1 to")
+        );
+        let tier = printed("[[tier]]\nname = \"a\"\nnodes = [0]\nlatency_ns = -5.0\n");
         assert_eq!(
             tier,
             "t.toml:4: tier[0].latency_ns: found -5; allowed: from 1 to 10000 nanoseconds"
@@ -414,15 +422,15 @@ mod tests {
 
     #[test]
     fn keys_that_would_be_ignored_are_refused() {
-        let said = |text: &str| parse("t.toml", text).unwrap_err().to_string();
-        let slo = said("[[tenant]]\nname = \"db\"\npids = [1]\nslo_ms = 5\n");
+        let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
+        let slo = printed("[[tenant]]\nname = \"db\"\npids = [1]\nslo_ms = 5\n");
         assert!(
             slo.starts_with("t.toml:4: tenant[0].slo_ms: a best-effort tenant is judged"),
             "{slo}"
         );
         assert!(slo.contains("class = \"latency-critical\""), "{slo}");
         assert_eq!(
-            said("[monitor]\nsource = \"idle-bitmap\"\nregions = 500\n"),
+            printed("[monitor]\nsource = \"idle-bitmap\"\nregions = 500\n"),
             "t.toml:3: regions: only DAMON uses it, and source is not DAMON; remove one of them"
         );
         parse("t.toml", "[monitor]\nsource = \"damon-vaddr\"\nregions = 500\n").unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tierwise_linux::bytes::shown;
 
-use super::protocol::{Command, Reply};
+use super::protocol::{ControlCommand, Reply};
 use super::until::Until;
 
 /// Time limit of an answer. A daemon answers between two rounds; a reload may check many tenants.
@@ -45,7 +45,7 @@ pub enum ClientError {
 ///
 /// # Errors
 /// No daemon answers, or it refuses.
-pub fn call(socket: &Path, command: &Command) -> Result<Reply, ClientError> {
+pub fn call(socket: &Path, command: &ControlCommand) -> Result<Reply, ClientError> {
     let stream = UnixStream::connect(socket)
         .map_err(|source| ClientError::NotListening { path: socket.to_owned(), source })?;
     let broken = |problem: String| ClientError::Broken { path: socket.to_owned(), problem };
@@ -66,7 +66,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Reply, String> {
     serde_json::from_slice(line).map_err(unfit)
 }
 
-fn exchange(stream: &UnixStream, command: &Command) -> io::Result<Vec<u8>> {
+fn exchange(stream: &UnixStream, command: &ControlCommand) -> io::Result<Vec<u8>> {
     let mut until = Until::new(stream, PATIENCE);
     let mut line = serde_json::to_vec(command)?;
     line.push(b'\n');

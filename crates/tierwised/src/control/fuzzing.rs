@@ -26,6 +26,8 @@ fn check<T: Serialize + PartialEq + std::fmt::Debug>(
             let written = serde_json::to_vec(&parsed).unwrap_or_default();
             assert_eq!(parse(&written), Ok(parsed));
         }
-        Err(said) => assert!(said.len() < MAX_PROBLEM && !said.contains('\n'), "{said:?}"),
+        Err(message) => {
+            assert!(message.len() < MAX_PROBLEM && !message.contains('\n'), "{message:?}")
+        }
     }
 }

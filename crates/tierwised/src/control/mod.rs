@@ -2,10 +2,12 @@
 //! a scheduler's messages from a POSIX message queue, if one is configured ([`Listener`]).
 //!
 //! ```
-//! use tierwised::control::{Command, Reply};
+//! use tierwised::control::{ControlCommand, Reply};
 //!
 //! let line = r#"{"command":"tenant-add","tenant":{"name":"shop","cgroup":"shop.slice"}}"#;
-//! let Command::TenantAdd { tenant } = serde_json::from_str(line).unwrap() else { unreachable!() };
+//! let ControlCommand::TenantAdd { tenant } = serde_json::from_str(line).unwrap() else {
+//!     unreachable!()
+//! };
 //! assert_eq!(tenant.name, "shop");
 //! assert_eq!(serde_json::to_string(&Reply::done()).unwrap(), r#"{"ok":true}"#);
 //! ```
@@ -19,6 +21,6 @@ mod server;
 mod until;
 
 pub use client::{ClientError, call};
-pub use protocol::{Command, Reply, TenantChange};
+pub use protocol::{ControlCommand, Reply, TenantChange};
 pub use queue::Listener;
-pub use server::{Request, Server};
+pub use server::{ControlRequest, ControlServer};

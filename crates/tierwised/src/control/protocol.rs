@@ -8,7 +8,7 @@ use crate::view::Snapshot;
 /// One line to the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Command {
+pub enum ControlCommand {
     /// Return the whole view, now.
     Snapshot,
     /// Stop deciding and moving; continue observing.
@@ -80,7 +80,7 @@ pub struct Reply {
     /// The changes, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
-    /// The view, as the answer to [`Command::Snapshot`].
+    /// The view, as the answer to [`ControlCommand::Snapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Box<Snapshot>>,
 }

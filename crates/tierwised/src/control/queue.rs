@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use tierwise_linux::error::Result;
-use tierwise_linux::mqueue::{Message, Queue};
+use tierwise_linux::mqueue::{Queue, SchedulerMessage};
 
-use super::protocol::Command;
-use super::server::{Request, ask};
+use super::protocol::ControlCommand;
+use super::server::{ControlRequest, ask};
 use crate::config::TenantConfig;
 use crate::system::optional::Feature;
 
@@ -36,7 +36,7 @@ impl Feature for Listener {
 trait Inbox {
     fn wait(&mut self, patience: Duration);
 
-    fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>>;
+    fn receive(&mut self) -> Result<Option<std::result::Result<SchedulerMessage, String>>>;
 }
 
 impl Inbox for Queue {
@@ -44,7 +44,7 @@ impl Inbox for Queue {
         Self::wait(self, patience);
     }
 
-    fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+    fn receive(&mut self) -> Result<Option<std::result::Result<SchedulerMessage, String>>> {
         Self::receive(self)
     }
 }
@@ -54,7 +54,11 @@ impl Listener {
     ///
     /// # Errors
     /// Another daemon reads it, or the name cannot be used.
-    pub fn start(name: &str, requests: Sender<Request>, wake: Sender<()>) -> anyhow::Result<Self> {
+    pub fn start(
+        name: &str,
+        requests: Sender<ControlRequest>,
+        wake: Sender<()>,
+    ) -> anyhow::Result<Self> {
         let queue = Queue::open(name)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -87,7 +91,7 @@ impl Drop for Listener {
 fn read_on(
     mut queue: impl Inbox,
     stop: &AtomicBool,
-    requests: &Sender<Request>,
+    requests: &Sender<ControlRequest>,
     wake: &Sender<()>,
 ) -> Result<()> {
     while !stop.load(Ordering::Relaxed) {
@@ -107,12 +111,12 @@ fn read_on(
     Ok(())
 }
 
-fn command(message: Message) -> Command {
+fn command(message: SchedulerMessage) -> ControlCommand {
     match message {
-        Message::Add { name, pid } => {
-            Command::TenantAdd { tenant: TenantConfig::of_processes(&name, vec![pid]) }
+        SchedulerMessage::Add { name, pid } => {
+            ControlCommand::TenantAdd { tenant: TenantConfig::of_processes(&name, vec![pid]) }
         }
-        Message::Remove { name } => Command::TenantRemove { name },
+        SchedulerMessage::Remove { name } => ControlCommand::TenantRemove { name },
     }
 }
 
@@ -141,7 +145,7 @@ mod tests {
     impl Inbox for Broken {
         fn wait(&mut self, _: Duration) {}
 
-        fn receive(&mut self) -> Result<Option<std::result::Result<Message, String>>> {
+        fn receive(&mut self) -> Result<Option<std::result::Result<SchedulerMessage, String>>> {
             self.0 += 1;
             match self.0 {
                 1 => Ok(Some(Err("found \"begin\"".to_owned()))),
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn scheduler_messages_change_tenants_harmlessly() {
         let name = format!("/tierwised-test-{}", std::process::id());
-        let (sender, requests) = unbounded::<Request>();
+        let (sender, requests) = unbounded::<ControlRequest>();
         let listener = Listener::start(&name, sender.clone(), bounded(1).0).unwrap();
         assert!(Listener::start(&name, sender, bounded(1).0).is_err());
         ["add vm-1 4711", "begin vm-2", "add vm-1 4711", "remove vm-1"]
@@ -176,8 +180,9 @@ mod tests {
                 request.reply.send(reply).unwrap();
                 request.command
             });
-        let add = || Command::TenantAdd { tenant: TenantConfig::of_processes("vm-1", vec![4711]) };
-        assert_eq!(heard, [add(), add(), Command::TenantRemove { name: "vm-1".into() }]);
+        let add =
+            || ControlCommand::TenantAdd { tenant: TenantConfig::of_processes("vm-1", vec![4711]) };
+        assert_eq!(heard, [add(), add(), ControlCommand::TenantRemove { name: "vm-1".into() }]);
         drop(listener);
         // Its name is free again.
         drop(Queue::open(&name).unwrap());

@@ -16,7 +16,7 @@ use crossbeam_channel::{Sender, bounded};
 use tierwise_linux::bytes::shown;
 use tierwise_linux::state_file::private_directory;
 
-use super::protocol::{Command, Reply};
+use super::protocol::{ControlCommand, Reply};
 use super::until::Until;
 
 /// Max bytes of a line: a tenant with a thousand pids fits many times.
@@ -34,24 +34,28 @@ const CONVERSATION: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// A command, and the channel for its answer.
-pub struct Request {
+pub struct ControlRequest {
     /// The command.
-    pub command: Command,
+    pub command: ControlCommand,
     /// Takes exactly one answer.
     pub reply: Sender<Reply>,
 }
 
 /// The socket. Its file is removed when this is dropped.
-pub struct Server {
+pub struct ControlServer {
     path: PathBuf,
 }
 
-impl Server {
+impl ControlServer {
     /// Listens. Sends each command to `requests`, and a message to `wake`.
     ///
     /// # Errors
     /// Another daemon listens there, or the path cannot be used.
-    pub fn start(path: &Path, requests: Sender<Request>, wake: Sender<()>) -> anyhow::Result<Self> {
+    pub fn start(
+        path: &Path,
+        requests: Sender<ControlRequest>,
+        wake: Sender<()>,
+    ) -> anyhow::Result<Self> {
         let shown = path.display();
         if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             private_directory(directory).context("the control socket's directory")?;
@@ -69,7 +73,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         // A file that was removed already is as good.
         let _ = fs::remove_file(&self.path);
@@ -120,7 +124,7 @@ fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Dura
 
 fn serve_aside(
     stream: UnixStream,
-    requests: &Sender<Request>,
+    requests: &Sender<ControlRequest>,
     wake: &Sender<()>,
     connections: &Arc<AtomicUsize>,
 ) {
@@ -154,7 +158,11 @@ fn may_command(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn serve(stream: &UnixStream, requests: &Sender<Request>, wake: &Sender<()>) -> io::Result<()> {
+fn serve(
+    stream: &UnixStream,
+    requests: &Sender<ControlRequest>,
+    wake: &Sender<()>,
+) -> io::Result<()> {
     let mut reader = BufReader::new(Until::new(stream, CONVERSATION));
     let mut line = Vec::new();
     loop {
@@ -171,7 +179,7 @@ fn serve(stream: &UnixStream, requests: &Sender<Request>, wake: &Sender<()>) -> 
     }
 }
 
-fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
+fn handle(line: &[u8], requests: &Sender<ControlRequest>, wake: &Sender<()>) -> Reply {
     match parse(line) {
         Ok(command) => ask(command, requests, wake),
         Err(problem) => Reply::refused(problem),
@@ -179,7 +187,7 @@ fn handle(line: &[u8], requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
 }
 
 /// Parses a command.
-pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
+pub(super) fn parse(line: &[u8]) -> Result<ControlCommand, String> {
     // The parser's message may quote the line.
     let unfit =
         |e: serde_json::Error| format!("no such command: {}", shown(e.to_string().as_bytes()));
@@ -187,10 +195,14 @@ pub(super) fn parse(line: &[u8]) -> Result<Command, String> {
 }
 
 /// Has a command executed between two rounds, and waits for the answer.
-pub(super) fn ask(command: Command, requests: &Sender<Request>, wake: &Sender<()>) -> Reply {
+pub(super) fn ask(
+    command: ControlCommand,
+    requests: &Sender<ControlRequest>,
+    wake: &Sender<()>,
+) -> Reply {
     let (reply, answered) = bounded(1);
     let stopping = || Reply::refused("the daemon is stopping");
-    if requests.send(Request { command, reply }).is_err() {
+    if requests.send(ControlRequest { command, reply }).is_err() {
         return stopping();
     }
     // A full channel means that another thread woke the daemon already.
@@ -211,14 +223,14 @@ mod tests {
     use super::super::client::call;
     use super::*;
 
-    fn start(directory: &Path) -> (Server, PathBuf) {
-        let (sender, requests) = unbounded::<Request>();
+    fn start(directory: &Path) -> (ControlServer, PathBuf) {
+        let (sender, requests) = unbounded::<ControlRequest>();
         let path = directory.join("run/control.sock");
-        let server = Server::start(&path, sender, bounded(1).0).unwrap();
+        let server = ControlServer::start(&path, sender, bounded(1).0).unwrap();
         thread::spawn(move || {
             for request in requests {
                 let reply = match request.command {
-                    Command::Pause => Reply::changed(vec!["paused".into()]),
+                    ControlCommand::Pause => Reply::changed(vec!["paused".into()]),
                     _ => Reply::refused("not here"),
                 };
                 let _ = request.reply.send(reply);
@@ -231,8 +243,8 @@ mod tests {
     fn commands_are_answered_on_private_socket() {
         let directory = tempfile::tempdir().unwrap();
         let (server, path) = start(directory.path());
-        assert_eq!(call(&path, &Command::Pause).unwrap().changed, ["paused"]);
-        let refused = call(&path, &Command::Reload).unwrap_err().to_string();
+        assert_eq!(call(&path, &ControlCommand::Pause).unwrap().changed, ["paused"]);
+        let refused = call(&path, &ControlCommand::Reload).unwrap_err().to_string();
         assert_eq!(refused, "not here");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         drop(server);
@@ -243,20 +255,20 @@ mod tests {
     fn second_daemon_is_refused_dead_socket_removed() {
         let directory = tempfile::tempdir().unwrap();
         let (server, path) = start(directory.path());
-        let (sender, _requests) = unbounded::<Request>();
-        let said = Server::start(&path, sender, bounded(1).0).err().unwrap().to_string();
-        assert!(said.contains("another tierwised listens there"), "{said}");
+        let (sender, _requests) = unbounded::<ControlRequest>();
+        let message = ControlServer::start(&path, sender, bounded(1).0).err().unwrap().to_string();
+        assert!(message.contains("another tierwised listens there"), "{message}");
         drop(server);
         drop(UnixListener::bind(&path).unwrap());
-        let (sender, _requests) = unbounded::<Request>();
-        Server::start(&path, sender, bounded(1).0).unwrap();
+        let (sender, _requests) = unbounded::<ControlRequest>();
+        ControlServer::start(&path, sender, bounded(1).0).unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
-        let (sender, _requests) = unbounded::<Request>();
-        let said = Server::start(&directory.path().join("file"), sender, bounded(1).0)
+        let (sender, _requests) = unbounded::<ControlRequest>();
+        let message = ControlServer::start(&directory.path().join("file"), sender, bounded(1).0)
             .err()
             .unwrap()
             .to_string();
-        assert!(said.contains("is no socket"), "{said}");
+        assert!(message.contains("is no socket"), "{message}");
     }
 
     #[test]
@@ -278,8 +290,9 @@ mod tests {
         let open = directory.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-        let (sender, _requests) = unbounded::<Request>();
-        let refused = Server::start(&open.join("s.sock"), sender, bounded(1).0).err().unwrap();
+        let (sender, _requests) = unbounded::<ControlRequest>();
+        let refused =
+            ControlServer::start(&open.join("s.sock"), sender, bounded(1).0).err().unwrap();
         assert!(format!("{refused:#}").contains("others may write to it"), "{refused:#}");
     }
 
@@ -287,7 +300,7 @@ mod tests {
     fn nonsense_and_endless_lines_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (_server, path) = start(directory.path());
-        for (sent, said) in [
+        for (sent, message) in [
             (b"what?\n".to_vec(), "no such command"),
             (b"{\"command\":\"polcy\"}\n".to_vec(), "unknown variant `polcy`"),
             (vec![b'x'; 70_000], "a line is at most"),
@@ -296,7 +309,7 @@ mod tests {
             stream.write_all(&sent).unwrap();
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
-            assert!(line.contains(said), "{line}");
+            assert!(line.contains(message), "{line}");
         }
     }
 }

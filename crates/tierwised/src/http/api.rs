@@ -18,7 +18,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt, once};
 use utoipa::{IntoParams, ToSchema};
 
-use super::app::App;
+use super::app::HandlerState;
 use super::openmetrics;
 use crate::view::{DecisionView, Snapshot, TenantView, TierView};
 
@@ -75,7 +75,9 @@ impl IntoResponse for Problem {
     tag = "state",
     responses((status = 200, description = "The view of the last round", body = Snapshot))
 )]
-pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn snapshot(
+    State(app): State<Arc<HandlerState>>,
+) -> Result<impl IntoResponse, Problem> {
     let json = app.json(&app.snapshot().await).map_err(|e| Problem::internal(&e))?;
     Ok(([(CONTENT_TYPE, JSON)], json.to_string()))
 }
@@ -88,7 +90,7 @@ pub(super) async fn snapshot(State(app): State<Arc<App>>) -> Result<impl IntoRes
     responses((status = 200, description = "Each tenant's use, entitlement and \
          latency", body = Vec<TenantView>))
 )]
-pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>> {
+pub(super) async fn tenants(State(app): State<Arc<HandlerState>>) -> Json<Vec<TenantView>> {
     Json(app.snapshot().await.tenants.clone())
 }
 
@@ -107,7 +109,7 @@ pub(super) async fn tenants(State(app): State<Arc<App>>) -> Json<Vec<TenantView>
     )
 )]
 pub(super) async fn tenant(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HandlerState>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Json<TenantView>, Problem> {
     let Path(name) = name.map_err(Problem::bad_request)?;
@@ -124,7 +126,7 @@ pub(super) async fn tenant(
     responses((status = 200, description = "Each tier's nodes, size and \
          latency", body = Vec<TierView>))
 )]
-pub(super) async fn tiers(State(app): State<Arc<App>>) -> Json<Vec<TierView>> {
+pub(super) async fn tiers(State(app): State<Arc<HandlerState>>) -> Json<Vec<TierView>> {
     Json(app.snapshot().await.tiers.clone())
 }
 
@@ -154,7 +156,7 @@ pub(super) struct Wanted {
     )
 )]
 pub(super) async fn decisions(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HandlerState>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
 ) -> Result<Json<Vec<DecisionView>>, Problem> {
     let Query(wanted) = wanted.map_err(|error| {
@@ -199,7 +201,7 @@ fn no_tenant(snapshot: &Snapshot, name: &str) -> Problem {
     )
 )]
 pub(super) async fn events(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HandlerState>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     // The first of these ends the stream: no more views, the stop, or too many newer streams.
     let end = || once(None);
@@ -222,7 +224,9 @@ pub(super) async fn events(
          metrics", body = String,
                content_type = "application/openmetrics-text"))
 )]
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn metrics(
+    State(app): State<Arc<HandlerState>>,
+) -> Result<impl IntoResponse, Problem> {
     let text = super::metrics::encode(app.snapshot().await).map_err(|e| Problem::internal(&e))?;
     Ok(([(CONTENT_TYPE, openmetrics::MEDIA_TYPE)], text))
 }
@@ -234,6 +238,6 @@ pub(super) async fn metrics(State(app): State<Arc<App>>) -> Result<impl IntoResp
     tag = "document",
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
 )]
-pub(super) async fn document(State(app): State<Arc<App>>) -> impl IntoResponse {
+pub(super) async fn document(State(app): State<Arc<HandlerState>>) -> impl IntoResponse {
     ([(CONTENT_TYPE, JSON)], app.document.clone())
 }

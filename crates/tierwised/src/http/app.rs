@@ -18,7 +18,7 @@ pub(super) const MAX_STREAMS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The state that the handlers share.
-pub(super) struct App {
+pub(super) struct HandlerState {
     /// The view, which changes once per round.
     pub(super) views: watch::Receiver<Arc<Snapshot>>,
     /// Wakes the daemon.
@@ -35,7 +35,7 @@ pub(super) struct App {
     written: Mutex<Option<(Arc<Snapshot>, Arc<str>)>>,
 }
 
-impl App {
+impl HandlerState {
     /// The state with a document and the paths in it.
     pub(super) fn new(
         views: watch::Receiver<Arc<Snapshot>>,

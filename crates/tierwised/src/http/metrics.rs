@@ -7,7 +7,7 @@ use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use super::openmetrics::{self, Metric, Samples, counter, gauge, info};
-use crate::view::{Mode, Snapshot, SteeringView, TenantTierView, TenantView, TierView};
+use crate::view::{DaemonMode, Snapshot, SteeringView, TenantTierView, TenantView, TierView};
 
 /// The labels of a tenant's memory in a tier.
 const IN_TIER: &[&str] = &["tenant", "tier"];
@@ -301,11 +301,11 @@ fn steering(snapshot: &Snapshot, out: &mut Samples, read: fn(&SteeringView) -> f
 
 fn mode(snapshot: &Snapshot, out: &mut Samples) {
     let modes = [
-        (Mode::Manage, "manage"),
-        (Mode::Steer, "steer"),
-        (Mode::DryRun, "dry-run"),
-        (Mode::Observe, "observe"),
-        (Mode::Paused, "paused"),
+        (DaemonMode::Manage, "manage"),
+        (DaemonMode::Steer, "steer"),
+        (DaemonMode::DryRun, "dry-run"),
+        (DaemonMode::Observe, "observe"),
+        (DaemonMode::Paused, "paused"),
     ];
     for (mode, name) in modes {
         out.add(&[name], u64::from(mode == snapshot.mode));

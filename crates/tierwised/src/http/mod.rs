@@ -13,14 +13,14 @@
 //! use std::net::TcpStream;
 //! use std::sync::Arc;
 //!
-//! use tierwised::http::Server;
+//! use tierwised::http::HttpServer;
 //! use tierwised::view::Snapshot;
 //! use tokio::sync::watch;
 //!
 //! let snapshot = Snapshot { policy: "tpp".into(), ..Snapshot::default() };
 //! let (_views, seen) = watch::channel(Arc::new(snapshot));
 //! let (waker, _asked) = crossbeam_channel::bounded(1);
-//! let server = Server::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap();
+//! let server = HttpServer::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap();
 //!
 //! let mut stream = TcpStream::connect(server.address()).unwrap();
 //! let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
@@ -45,4 +45,4 @@ mod server;
 mod tests;
 
 pub use metrics::reference;
-pub use server::Server;
+pub use server::HttpServer;

@@ -72,18 +72,18 @@ pub(super) const fn info(
 
 /// A value; counts stay exact.
 #[derive(Clone, Copy)]
-pub(super) enum Value {
+pub(super) enum MetricValue {
     Count(u64),
     Real(f64),
 }
 
-impl From<u64> for Value {
+impl From<u64> for MetricValue {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<f64> for Value {
+impl From<f64> for MetricValue {
     fn from(real: f64) -> Self {
         Self::Real(real)
     }
@@ -91,16 +91,16 @@ impl From<f64> for Value {
 
 /// A metric's samples of a snapshot.
 #[derive(Default)]
-pub(super) struct Samples(Vec<(Vec<String>, Value)>);
+pub(super) struct Samples(Vec<(Vec<String>, MetricValue)>);
 
 impl Samples {
     /// The only value of a metric without labels.
-    pub(super) fn one(&mut self, value: impl Into<Value>) {
+    pub(super) fn one(&mut self, value: impl Into<MetricValue>) {
         self.add(&[], value);
     }
 
     /// A value under labels, in the order of the row.
-    pub(super) fn add(&mut self, labels: &[&str], value: impl Into<Value>) {
+    pub(super) fn add(&mut self, labels: &[&str], value: impl Into<MetricValue>) {
         self.0.push((labels.iter().map(|label| escaped(label)).collect(), value.into()));
     }
 }
@@ -167,7 +167,7 @@ impl Kind {
         self,
         metric: &mut MetricEncoder<'_>,
         labels: &Vec<(&str, String)>,
-        value: Value,
+        value: MetricValue,
     ) -> fmt::Result {
         if let Self::Info = self {
             return metric.encode_info(labels);
@@ -180,16 +180,16 @@ impl Kind {
         self.encode_value(&mut metric.encode_family(labels)?, value)
     }
 
-    fn encode_value(self, sample: &mut MetricEncoder<'_>, value: Value) -> fmt::Result {
+    fn encode_value(self, sample: &mut MetricEncoder<'_>, value: MetricValue) -> fmt::Result {
         match (self, value) {
-            (Self::Counter, Value::Count(count)) => {
+            (Self::Counter, MetricValue::Count(count)) => {
                 sample.encode_counter::<NoLabelSet, _, f64>(&count, None)
             }
-            (Self::Counter, Value::Real(real)) => {
+            (Self::Counter, MetricValue::Real(real)) => {
                 sample.encode_counter::<NoLabelSet, _, f64>(&real, None)
             }
-            (_, Value::Count(count)) => sample.encode_gauge(&count),
-            (_, Value::Real(real)) => sample.encode_gauge(&real),
+            (_, MetricValue::Count(count)) => sample.encode_gauge(&count),
+            (_, MetricValue::Real(real)) => sample.encode_gauge(&real),
         }
     }
 }

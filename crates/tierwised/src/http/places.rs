@@ -40,7 +40,7 @@ impl Places {
     }
 
     /// A place for a connection that was accepted.
-    pub(super) async fn take(self: &Arc<Self>) -> Option<Place> {
+    pub(super) async fn take(self: &Arc<Self>) -> Option<ConnectionPlace> {
         if self.free.available_permits() == 0 {
             let mut held = self.held();
             let oldest = held.headless.pop_front().or_else(|| held.answering.pop_front());
@@ -50,7 +50,7 @@ impl Places {
         let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
         let leave = Arc::new(Notify::new());
         self.held().headless.push_back(Arc::clone(&leave));
-        Some(Place { places: Arc::clone(self), leave, _permit: permit })
+        Some(ConnectionPlace { places: Arc::clone(self), leave, _permit: permit })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -59,13 +59,13 @@ impl Places {
 }
 
 /// One connection's place. Dropping it frees the place.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     places: Arc<Places>,
     leave: Arc<Notify>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// The whole request has arrived: connections without one lose their places first.
     pub(super) fn answer(&self) {
         let mut held = self.places.held();
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.keep();
     }

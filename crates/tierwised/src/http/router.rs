@@ -17,7 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::api::{self, Problem};
-use super::app::App;
+use super::app::HandlerState;
 use super::guard::guard;
 use crate::view::Snapshot;
 
@@ -43,7 +43,7 @@ pub(super) fn build(
         .routes(routes!(api::metrics))
         .split_for_parts();
     let paths = document.paths.paths.keys().cloned().chain(["/".into()]).collect();
-    let app = App::new(views, waker, stopping, document.to_pretty_json()?, paths);
+    let app = HandlerState::new(views, waker, stopping, document.to_pretty_json()?, paths);
     Ok(described
         .merge(page())
         .fallback(no_path)
@@ -78,7 +78,7 @@ fn description() -> OpenApi {
     OpenApiBuilder::new().info(info).tags(Some(tags)).build()
 }
 
-async fn no_path(State(app): State<Arc<App>>, uri: Uri) -> Problem {
+async fn no_path(State(app): State<Arc<HandlerState>>, uri: Uri) -> Problem {
     let paths = app.paths.iter().map(String::as_str);
     Problem::not_found(
         format!("{}: no such path; /api/v1/openapi.json lists them", uri.path()),
@@ -87,7 +87,7 @@ async fn no_path(State(app): State<Arc<App>>, uri: Uri) -> Problem {
 }
 
 /// The dashboard: four files, built into the program, each at its path.
-fn page() -> Router<Arc<App>> {
+fn page() -> Router<Arc<HandlerState>> {
     Router::new()
         .route("/", get(|| file("text/html; charset=utf-8", PAGE)))
         .route("/style.css", get(|| file("text/css; charset=utf-8", STYLE)))

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
-use super::places::{Place, Places};
+use super::places::{ConnectionPlace, Places};
 use super::router;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
@@ -55,13 +55,13 @@ impl Default for Deadlines {
 }
 
 /// Metrics, API and dashboard. Dropping it ends the pending answers and joins its thread.
-pub struct Server {
+pub struct HttpServer {
     address: SocketAddr,
     stop: watch::Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Server {
+impl HttpServer {
     /// Listens, and serves the last of `views`. A request that needs a newer one sends a message to
     /// `waker`, and meanwhile holds a receiver of the views beside the server's own.
     ///
@@ -101,9 +101,9 @@ impl Server {
     }
 }
 
-impl Feature for Server {}
+impl Feature for HttpServer {}
 
-impl Drop for Server {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         self.stop.send_replace(());
         if let Some(thread) = self.thread.take() {
@@ -172,7 +172,7 @@ fn run(
 async fn accept(
     listener: &tokio::net::TcpListener,
     places: &Arc<Places>,
-) -> Option<(tokio::net::TcpStream, Place)> {
+) -> Option<(tokio::net::TcpStream, ConnectionPlace)> {
     match listener.accept().await {
         Ok((stream, _)) => places.take().await.map(|place| (stream, place)),
         Err(error) => {
@@ -193,7 +193,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 pub(super) async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     app: Router,
-    place: Place,
+    place: ConnectionPlace,
     deadlines: Deadlines,
     stopping: watch::Receiver<()>,
 ) {

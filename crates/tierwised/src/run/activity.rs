@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tierwise_driver as driver;
 
 use crate::judgement::BLIND;
-use crate::view::Mode;
+use crate::view::DaemonMode;
 
 /// Time between two attempts to start access monitoring. An attempt is cheap, but another user of
 /// DAMON holds it for minutes.
@@ -14,8 +14,8 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// The state that decides how much a round does.
 #[derive(Debug)]
 pub(super) struct Activity {
-    pub(super) mode: Mode,
-    /// The reason why the mode is not [`Mode::Manage`]; empty if it is.
+    pub(super) mode: DaemonMode,
+    /// The reason why the mode is not [`DaemonMode::Manage`]; empty if it is.
     pub(super) reason: String,
     /// The source of access monitoring and the reason for it, as text.
     pub(super) source: String,
@@ -25,21 +25,21 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    pub(super) fn new((mode, reason): (Mode, String), source: String) -> Self {
+    pub(super) fn new((mode, reason): (DaemonMode, String), source: String) -> Self {
         Self { mode, reason, source, tried: Instant::now(), paused: false }
     }
 
     /// Returns true if the daemon moves pages now.
     pub(super) fn manages(&self) -> bool {
-        !self.paused && self.mode == Mode::Manage
+        !self.paused && self.mode == DaemonMode::Manage
     }
 
     /// The driver's steps in this activity.
-    pub(super) fn driver_mode(&self) -> driver::Mode {
-        if self.paused || matches!(self.mode, Mode::Observe | Mode::Steer) {
-            driver::Mode::Observe
+    pub(super) fn driver_mode(&self) -> driver::RoundMode {
+        if self.paused || matches!(self.mode, DaemonMode::Observe | DaemonMode::Steer) {
+            driver::RoundMode::Observe
         } else {
-            driver::Mode::Manage
+            driver::RoundMode::Manage
         }
     }
 
@@ -52,21 +52,21 @@ impl Activity {
 }
 
 /// The mode and reason without access monitoring. [`Activity::source`] holds the obstacle.
-pub(super) fn observing(mode: (Mode, String)) -> (Mode, String) {
+pub(super) fn observing(mode: (DaemonMode, String)) -> (DaemonMode, String) {
     // A machine on which no page can be moved has a reason already.
-    if mode.0 == Mode::Observe {
+    if mode.0 == DaemonMode::Observe {
         return mode;
     }
-    (Mode::Observe, format!("{BLIND}; it tries again every {} s", RETRY_INTERVAL.as_secs()))
+    (DaemonMode::Observe, format!("{BLIND}; it tries again every {} s", RETRY_INTERVAL.as_secs()))
 }
 
 /// A mode in a sentence.
-pub(super) fn verb(mode: Mode) -> &'static str {
+pub(super) fn verb(mode: DaemonMode) -> &'static str {
     match mode {
-        Mode::Manage => "manages",
-        Mode::Steer => "steers the kernel's tiering",
-        Mode::DryRun => "moves nothing",
-        Mode::Observe => "only observes",
-        Mode::Paused => "is paused",
+        DaemonMode::Manage => "manages",
+        DaemonMode::Steer => "steers the kernel's tiering",
+        DaemonMode::DryRun => "moves nothing",
+        DaemonMode::Observe => "only observes",
+        DaemonMode::Paused => "is paused",
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::bytes::shown_path;
-use tierwise_linux::cgroup::{Buffers, Group};
+use tierwise_linux::cgroup::{Buffers, Cgroup};
 use tierwise_linux::directories::Visit;
 use tierwise_linux::error::Result;
 use tierwise_linux::migrate::page_cache::promotion::{
@@ -78,7 +78,7 @@ impl CachePromotion {
             let walked = directories.walk(&group.path, |path| {
                 usage.clear();
                 // A group that was removed, or is without the controller, holds none of its own.
-                if Group::new(path).page_cache(reader, &mut usage).is_ok() {
+                if Cgroup::new(path).page_cache(reader, &mut usage).is_ok() {
                     let bytes =
                         usage.iter().filter(|(node, _)| slow(*node)).map(|(_, b)| b.0).sum();
                     held.push((path.to_owned(), bytes));

@@ -7,28 +7,28 @@ use tierwise_core::units::TenantId;
 
 use super::{Daemon, setup};
 use crate::config::{Config, TenantConfig, difference};
-use crate::control::{Command, Reply, TenantChange};
-use crate::view::Mode;
+use crate::control::{ControlCommand, Reply, TenantChange};
+use crate::view::DaemonMode;
 
 /// A p99 beyond an hour is a mistake of units.
 const MAX_LATENCY_MS: f64 = 3_600_000.0;
 
 impl Daemon {
     /// Executes a command. A refused one changes nothing.
-    pub(super) fn answer(&mut self, command: Command) -> Reply {
+    pub(super) fn answer(&mut self, command: ControlCommand) -> Reply {
         let done = match command {
-            Command::Snapshot => {
+            ControlCommand::Snapshot => {
                 let snapshot = Some(Box::new(self.snapshot()));
                 return Reply { snapshot, ..Reply::done() };
             }
-            Command::Pause => Ok(self.pause(true)),
-            Command::Resume => Ok(self.pause(false)),
-            Command::Policy { recipe } => self.swap_policy(recipe),
-            Command::Reload => self.reload(),
-            Command::TenantAdd { tenant } => self.add(tenant),
-            Command::TenantRemove { name } => self.remove(&name),
-            Command::TenantSet { name, change } => self.set(&name, &change),
-            Command::Latency { tenant, p99_ms, operations } => {
+            ControlCommand::Pause => Ok(self.pause(true)),
+            ControlCommand::Resume => Ok(self.pause(false)),
+            ControlCommand::Policy { recipe } => self.swap_policy(recipe),
+            ControlCommand::Reload => self.reload(),
+            ControlCommand::TenantAdd { tenant } => self.add(tenant),
+            ControlCommand::TenantRemove { name } => self.remove(&name),
+            ControlCommand::TenantSet { name, change } => self.set(&name, &change),
+            ControlCommand::Latency { tenant, p99_ms, operations } => {
                 return self.report_latency(&tenant, p99_ms, operations);
             }
         };
@@ -100,9 +100,9 @@ impl Daemon {
             self.world.set_tenants(selectors, true);
             self.driver.start(&self.engine, &mut self.world)?;
         }
-        if !matches!(self.activity.mode, Mode::Observe | Mode::Steer) {
+        if !matches!(self.activity.mode, DaemonMode::Observe | DaemonMode::Steer) {
             let dry = self.options.dry_run || config.dry_run;
-            self.activity.mode = if dry { Mode::DryRun } else { Mode::Manage };
+            self.activity.mode = if dry { DaemonMode::DryRun } else { DaemonMode::Manage };
             self.world.set_dry_run(dry);
         }
         self.options.config = config;

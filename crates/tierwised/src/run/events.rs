@@ -1,37 +1,41 @@
 //! The world's events as lines for the log and the view.
 
 use tierwise_core::units::TenantId;
-use tierwise_linux::fault::{Fault, FaultScope};
+use tierwise_linux::fault::{FaultScope, HostFault};
 use tierwise_linux::tenant::TenantState;
 use tierwise_linux::topology::TierChange;
-use tierwise_linux::world::{Event, LiveWorld};
+use tierwise_linux::world::{LiveWorld, WorldEvent};
 
 use crate::config::Config;
 
 /// The lines of an event.
-pub(super) fn words(event: &Event, world: &LiveWorld, config: &Config) -> Vec<String> {
+pub(super) fn words(event: &WorldEvent, world: &LiveWorld, config: &Config) -> Vec<String> {
     match event {
-        Event::Tenants(changes) => tenants(changes, world),
-        Event::Machine(change) => vec![machine(*change, world)],
-        Event::Fault(fault) => vec![self::fault(fault, |tenant| world.tracker().name(tenant))],
-        Event::Readable => vec!["the machine can be read again".into()],
-        Event::MonitoringLost(problem) => vec![format!("access monitoring stopped: {problem}")],
-        Event::Throttled(times) => {
+        WorldEvent::Tenants(changes) => tenants(changes, world),
+        WorldEvent::Machine(change) => vec![machine(*change, world)],
+        WorldEvent::Fault(fault) => vec![self::fault(fault, |tenant| world.tracker().name(tenant))],
+        WorldEvent::Readable => vec!["the machine can be read again".into()],
+        WorldEvent::MonitoringLost(problem) => {
+            vec![format!("access monitoring stopped: {problem}")]
+        }
+        WorldEvent::Throttled(times) => {
             let budget = config.cpu.budget_percent;
             vec![format!(
                 "monitoring intervals are {times:.1} times as long as configured, to stay within \
                  {budget} % of a CPU"
             )]
         }
-        Event::Suspended(true) => {
+        WorldEvent::Suspended(true) => {
             let cap = config.cpu.cap_percent;
             vec![format!(
                 "used more than {cap} % of a CPU: access monitoring is suspended until use is \
                  below the budget"
             )]
         }
-        Event::Suspended(false) => vec!["access monitoring has resumed".into()],
-        Event::Refused(problem) => vec![format!("the kernel refused to move pages: {problem}")],
+        WorldEvent::Suspended(false) => vec!["access monitoring has resumed".into()],
+        WorldEvent::Refused(problem) => {
+            vec![format!("the kernel refused to move pages: {problem}")]
+        }
     }
 }
 
@@ -45,7 +49,7 @@ pub(super) fn waiting(world: &LiveWorld) -> Vec<String> {
         .collect()
 }
 
-fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<String> {
+fn tenants(changes: &tierwise_linux::tenant::TenantChanges, world: &LiveWorld) -> Vec<String> {
     let name = |tenant: &TenantId| world.tracker().name(*tenant).to_owned();
     let started = changes.started.iter().map(|t| format!("tenant {:?} has started", name(t)));
     let ended = changes.ended.iter().map(|t| format!("tenant {:?} has ended", name(t)));
@@ -60,7 +64,7 @@ fn tenants(changes: &tierwise_linux::tenant::Changes, world: &LiveWorld) -> Vec<
     started.chain(ended).chain(conflicts).collect()
 }
 
-fn fault<'a>(fault: &'a Fault, name: impl Fn(TenantId) -> &'a str) -> String {
+fn fault<'a>(fault: &'a HostFault, name: impl Fn(TenantId) -> &'a str) -> String {
     let problem = &fault.problem;
     match (&fault.scope, fault.tenant) {
         (FaultScope::Machine, _) => format!(

@@ -11,12 +11,12 @@ use anyhow::Context;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use tierwise_core::units::TenantId;
 use tierwise_linux::bytes::quoted;
-use tierwise_linux::qemu::{Dialogue, Guest, MemoryDevice, Step};
+use tierwise_linux::qemu::{Dialogue, Guest, MemoryDevice, QmpStep};
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::peers::{Peers, Stream};
+use super::peers::{PeerStream, Peers};
 use crate::config::Config;
 
 /// Max time for all of QEMU's answers: its main loop answers within milliseconds unless it hangs.
@@ -107,9 +107,9 @@ async fn talk(path: &Path) -> anyhow::Result<Guest> {
     let mut piece = vec![0; PIECE];
     loop {
         match dialogue.step()? {
-            Step::Done(guest) => return Ok(guest),
-            Step::Send(command) => stream.send(command.as_bytes()).await?,
-            Step::Read => {
+            QmpStep::Done(guest) => return Ok(guest),
+            QmpStep::Send(command) => stream.send(command.as_bytes()).await?,
+            QmpStep::Read => {
                 let read = stream.read(&mut piece).await?;
                 dialogue.take(&piece[..read])?;
             }
@@ -117,11 +117,11 @@ async fn talk(path: &Path) -> anyhow::Result<Guest> {
     }
 }
 
-async fn connect(path: &Path) -> io::Result<Stream> {
+async fn connect(path: &Path) -> io::Result<PeerStream> {
     loop {
         match UnixStream::connect(path).await {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => sleep(RETRY).await,
-            other => return other.map(Stream::Unix),
+            other => return other.map(PeerStream::Unix),
         }
     }
 }

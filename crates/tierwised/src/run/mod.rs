@@ -42,22 +42,22 @@ use tierwise_core::engine::Engine;
 use tierwise_driver::Driver;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
-use tierwise_linux::topology::Host;
-use tierwise_linux::world::{Event, LiveWorld};
+use tierwise_linux::topology::LinuxHost;
+use tierwise_linux::world::{LiveWorld, WorldEvent};
 use tokio::sync::watch;
 
 use self::activity::Activity;
 use self::endpoints::Endpoints;
 use self::history::History;
 use self::page_cache::PageCache;
-use self::pressure::Pressure;
+use self::pressure::TenantPressure;
 use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
 use crate::config::Config;
-use crate::control::Request;
+use crate::control::ControlRequest;
 use crate::judgement;
 use crate::system::optional::Unavailable;
-use crate::view::{Mode, Snapshot};
+use crate::view::{DaemonMode, Snapshot};
 
 /// Receivers of the view while no client reads it: the server's own.
 const UNREAD: usize = 1;
@@ -75,9 +75,9 @@ pub struct Options {
 }
 
 /// The channels between the daemon's thread and the others.
-pub struct Channels {
+pub struct DaemonChannels {
     /// Commands.
-    pub requests: Receiver<Request>,
+    pub requests: Receiver<ControlRequest>,
     /// A message ends a wait.
     pub wake: Receiver<()>,
     /// The other end of `wake`.
@@ -93,7 +93,7 @@ pub struct Channels {
 /// The daemon.
 pub struct Daemon {
     options: Options,
-    channels: Channels,
+    channels: DaemonChannels,
     started: Instant,
     world: LiveWorld,
     engine: Engine,
@@ -102,7 +102,7 @@ pub struct Daemon {
     activity: Activity,
     history: History,
     endpoints: Endpoints,
-    pressure: Pressure,
+    pressure: TenantPressure,
     page_cache: PageCache,
     unmanaged: Unmanaged,
     steering: SteeringState,
@@ -116,15 +116,16 @@ impl Daemon {
     /// # Errors
     /// The configuration does not fit this machine, or the kernel refuses. Settings that were
     /// changed until then are restored.
-    pub fn new(options: Options, channels: Channels) -> anyhow::Result<Self> {
-        let host = Host::discover(&options.roots, options.config.tier_override().as_ref())?;
+    pub fn new(options: Options, channels: DaemonChannels) -> anyhow::Result<Self> {
+        let host = LinuxHost::discover(&options.roots, options.config.tier_override().as_ref())?;
         let mut history = History::default();
         host.doubts().into_iter().for_each(|doubt| history.notice(0.0, doubt));
         let mut mode = setup::mode(&options, &host);
         let mut settings = setup::open_settings(&options, mode.0, &mut history)?;
         let mut world = setup::world(&options, host, &channels);
         // The kernel's tiering needs no access monitoring.
-        let steers = mode.0 == Mode::Manage && judgement::steers(&options.config, &options.roots);
+        let steers =
+            mode.0 == DaemonMode::Manage && judgement::steers(&options.config, &options.roots);
         let started = (!steers).then(|| setup::start_monitoring(&options, &mut world));
         let monitoring = match started {
             None => steering::FOUND_BY_KERNEL.into(),
@@ -135,7 +136,7 @@ impl Daemon {
             }
         };
         history.notice(0.0, format!("monitors accesses with {monitoring}"));
-        if mode.0 == Mode::Manage {
+        if mode.0 == DaemonMode::Manage {
             setup::take_over(&options, &mut settings)?;
             // After the settings: page cache may be demoted only with one of them.
             for line in judgement::cannot_move(&options.config, &options.roots, true) {
@@ -145,9 +146,9 @@ impl Daemon {
         if !mode.1.is_empty() {
             history.notice(0.0, format!("{}: {}", activity::verb(mode.0), mode.1));
         }
-        world.set_dry_run(mode.0 != Mode::Manage);
+        world.set_dry_run(mode.0 != DaemonMode::Manage);
         world.set_tenants(setup::selectors(&options.config)?, true);
-        let decides = if steers { Mode::Steer } else { mode.0 };
+        let decides = if steers { DaemonMode::Steer } else { mode.0 };
         let engine = setup::engine(&options.config, &world, decides)?;
         let endpoints = Endpoints::start(&options.config, &channels.waker);
         Ok(Self {
@@ -158,7 +159,7 @@ impl Daemon {
             activity: Activity::new(mode, monitoring),
             history,
             endpoints,
-            pressure: Pressure::default(),
+            pressure: TenantPressure::default(),
             page_cache: PageCache::new(),
             unmanaged: Unmanaged::new(),
             steering: SteeringState::default(),
@@ -202,10 +203,10 @@ impl Daemon {
             }
         }
         for event in self.world.take_events() {
-            if let Event::MonitoringLost(problem) = &event {
+            if let WorldEvent::MonitoringLost(problem) = &event {
                 self.on_monitoring_failed(problem);
             }
-            if let Event::Tenants(changes) = &event {
+            if let WorldEvent::Tenants(changes) = &event {
                 self.endpoints.guests.ask(
                     &changes.started,
                     &self.options.config,
@@ -239,7 +240,7 @@ impl Daemon {
     }
 
     fn answer_all(&mut self) {
-        while let Ok(Request { command, reply }) = self.channels.requests.try_recv() {
+        while let Ok(ControlRequest { command, reply }) = self.channels.requests.try_recv() {
             // A client that disconnected needs no answer.
             let _ = reply.send(self.answer(command));
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::activity::{RETRY_INTERVAL, verb};
 use super::{Daemon, setup};
-use crate::view::Mode;
+use crate::view::DaemonMode;
 
 impl Daemon {
     /// Handles a failure of access monitoring that ran.
@@ -17,7 +17,7 @@ impl Daemon {
 
     /// Tries to start access monitoring, if it does not run and the last attempt is long ago.
     pub(super) fn retry_monitoring(&mut self) {
-        let steers = self.activity.mode == Mode::Steer;
+        let steers = self.activity.mode == DaemonMode::Steer;
         if steers || self.world.is_monitoring() || self.activity.tried.elapsed() < RETRY_INTERVAL {
             return;
         }
@@ -40,7 +40,7 @@ impl Daemon {
     pub(super) fn restart_monitoring(&mut self) -> anyhow::Result<()> {
         self.activity.source = setup::start_monitoring(&self.options, &mut self.world)?;
         let (mode, reason) = setup::mode(&self.options, self.world.host());
-        if mode == Mode::Manage {
+        if mode == DaemonMode::Manage {
             setup::take_over(&self.options, &mut self.settings)?;
         }
         // The engine's knowledge of pages is as old as the last access report.
@@ -48,7 +48,7 @@ impl Daemon {
         self.history.forget_shares();
         self.world.set_tenants(setup::selectors(&self.options.config)?, true);
         let Ok(()) = self.driver.start(&self.engine, &mut self.world);
-        self.world.set_dry_run(mode != Mode::Manage);
+        self.world.set_dry_run(mode != DaemonMode::Manage);
         (self.activity.mode, self.activity.reason) = (mode, reason);
         Ok(())
     }

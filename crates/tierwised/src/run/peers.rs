@@ -87,14 +87,14 @@ impl Drop for Peers {
 }
 
 /// A connection to a peer.
-pub(super) enum Stream {
+pub(super) enum PeerStream {
     /// To a service.
     Tcp(TcpStream),
     /// To a virtual machine.
     Unix(UnixStream),
 }
 
-impl Stream {
+impl PeerStream {
     /// Reads the bytes that have arrived, at most a buffer; zero is the end. Other tasks run before
     /// the caller continues.
     pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {

@@ -1,22 +1,22 @@
 //! Tenants' memory pressure (PSI).
 
 use tierwise_core::units::TenantId;
-use tierwise_linux::cgroup::Group;
+use tierwise_linux::cgroup::Cgroup;
 use tierwise_linux::process::Reader;
 use tierwise_linux::tenant::TenantTracker;
 
 /// The memory pressure of tenants that are control groups.
 #[derive(Debug, Default)]
-pub(super) struct Pressure {
+pub(super) struct TenantPressure {
     percent: Vec<Option<f64>>,
     reader: Reader,
 }
 
-impl Pressure {
+impl TenantPressure {
     /// Reads the pressure of the first `tenants` tenants.
     pub(super) fn read(&mut self, tracker: &TenantTracker, tenants: usize) {
         let Self { percent, reader } = self;
-        let mut some = |group: &Group| {
+        let mut some = |group: &Cgroup| {
             group.pressure(reader).ok().flatten().map(|pressure| pressure.some.avg10)
         };
         percent.clear();

@@ -13,7 +13,7 @@ use tierwise_linux::damon::physical;
 use tierwise_linux::migrate::Limits;
 use tierwise_linux::migrate::page_cache::promotion::cache_record;
 use tierwise_linux::monitor::AccessMonitor;
-use tierwise_linux::monitor::auto::Source;
+use tierwise_linux::monitor::auto::AccessSource;
 use tierwise_linux::monitor::damon_paddr::DamonPaddr;
 use tierwise_linux::monitor::damon_vaddr::DamonVaddr;
 use tierwise_linux::monitor::idle_bitmap::IdleBitmap;
@@ -23,13 +23,13 @@ use tierwise_linux::monitor::soft_dirty::SoftDirty;
 use tierwise_linux::settings::{Knob, Settings};
 use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::TenantSelector;
-use tierwise_linux::topology::{Host, Suitability};
+use tierwise_linux::topology::{LinuxHost, Suitability};
 use tierwise_linux::world::{LiveWorld, WorldConfig, damon_record};
 
-use super::{Channels, History, Options};
+use super::{DaemonChannels, History, Options};
 use crate::config::{Config, TenantConfig};
 use crate::judgement::{self, UsableSource};
-use crate::view::Mode;
+use crate::view::DaemonMode;
 
 /// Last-level misses per sample, where the CPU samples: ten times MEMTIS's own figure
 /// (htmm_inst_sample_period is 200 for loads), because a live machine pays for each sample with an
@@ -39,24 +39,24 @@ const SAMPLE_PERIOD: u64 = 2000;
 /// Min DAMON regions: DAMON's own default.
 const MIN_REGIONS: u32 = 10;
 
-/// The mode that this machine and the options allow, and why it is not [`Mode::Manage`].
-pub(super) fn mode(options: &Options, host: &Host) -> (Mode, String) {
+/// The mode that this machine and the options allow, and why it is not [`DaemonMode::Manage`].
+pub(super) fn mode(options: &Options, host: &LinuxHost) -> (DaemonMode, String) {
     let suitability = host.suitability();
     if suitability != Suitability::Tiered {
-        return (Mode::Observe, suitability.to_string());
+        return (DaemonMode::Observe, suitability.to_string());
     }
     if options.dry_run || options.config.dry_run {
         let by = if options.dry_run { "--dry-run" } else { "dry_run = true" };
-        return (Mode::DryRun, format!("{by}: moves are reported and not made"));
+        return (DaemonMode::DryRun, format!("{by}: moves are reported and not made"));
     }
-    (Mode::Manage, String::new())
+    (DaemonMode::Manage, String::new())
 }
 
 /// Opens the record of the kernel's settings. Restores first the settings that a killed daemon left
 /// changed. Releases DAMON, if configured.
 pub(super) fn open_settings(
     options: &Options,
-    mode: Mode,
+    mode: DaemonMode,
     history: &mut History,
 ) -> anyhow::Result<Settings> {
     let state = &options.config.state;
@@ -78,7 +78,7 @@ pub(super) fn open_settings(
         .for_each(|line| history.notice(0.0, format!("of an earlier run: {line}")));
     // A kernel without the module has nothing to release.
     let holds_damon = Knob::DamonStat.path(&options.roots).exists();
-    if options.config.kernel.release_damon && mode != Mode::Observe && holds_damon {
+    if options.config.kernel.release_damon && mode != DaemonMode::Observe && holds_damon {
         settings.take(Knob::DamonStat, "N")?;
     }
     Ok(settings)
@@ -97,7 +97,7 @@ pub(super) fn take_over(options: &Options, settings: &mut Settings) -> anyhow::R
 }
 
 /// The world, without access monitoring yet.
-pub(super) fn world(options: &Options, host: Host, channels: &Channels) -> LiveWorld {
+pub(super) fn world(options: &Options, host: LinuxHost, channels: &DaemonChannels) -> LiveWorld {
     let config = &options.config;
     let settings = WorldConfig {
         roots: options.roots.clone(),
@@ -123,27 +123,34 @@ pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyh
     Ok(why)
 }
 
-fn monitor(options: &Options, host: &Host) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
+fn monitor(
+    options: &Options,
+    host: &LinuxHost,
+) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
     let UsableSource { source, why } =
         judgement::source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
     Ok((make(source, options, host)?, why))
 }
 
-fn make(source: Source, options: &Options, host: &Host) -> anyhow::Result<Box<dyn AccessMonitor>> {
+fn make(
+    source: AccessSource,
+    options: &Options,
+    host: &LinuxHost,
+) -> anyhow::Result<Box<dyn AccessMonitor>> {
     let (roots, monitor) = (&options.roots, &options.config.monitor);
     Ok(match source {
-        Source::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
-        Source::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
-        Source::SoftDirty => Box::new(SoftDirty::new(roots)?),
-        Source::DamonPaddr => {
+        AccessSource::IdleBitmap => Box::new(IdleBitmap::new(roots)?),
+        AccessSource::PerfSamples => Box::new(PerfSamples::new(roots, SAMPLE_PERIOD)?),
+        AccessSource::SoftDirty => Box::new(SoftDirty::new(roots)?),
+        AccessSource::DamonPaddr => {
             let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
             let nodes: Vec<u32> = host.tiers.iter().flat_map(|tier| &tier.nodes).copied().collect();
             let memory = physical::of_nodes(roots, &nodes)?;
             Box::new(DamonPaddr::new(roots, Some(&record), attrs, memory)?)
         }
         // The configuration cannot name it: it reports only programs that take part.
-        Source::PagemapScan => Box::new(PagemapScan::new(roots)?),
-        Source::DamonVaddr => {
+        AccessSource::PagemapScan => Box::new(PagemapScan::new(roots)?),
+        AccessSource::DamonVaddr => {
             let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
             let monitor = DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?;
             Box::new(monitor.with_tracepoint())
@@ -178,8 +185,12 @@ pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<TenantSelector> 
 }
 
 /// The engine for a world.
-pub(super) fn engine(config: &Config, world: &LiveWorld, mode: Mode) -> anyhow::Result<Engine> {
-    let decides = !matches!(mode, Mode::Observe | Mode::Steer);
+pub(super) fn engine(
+    config: &Config,
+    world: &LiveWorld,
+    mode: DaemonMode,
+) -> anyhow::Result<Engine> {
+    let decides = !matches!(mode, DaemonMode::Observe | DaemonMode::Steer);
     let recipe = if decides { config.recipe()? } else { Recipe::named("none")? };
     judgement::engine(config, recipe, world.topology(), &world.capabilities()).map_err(Into::into)
 }

@@ -12,8 +12,8 @@ use super::Daemon;
 use crate::config::{LimitText, TenantConfig};
 use crate::system::optional::Unavailable;
 use crate::view::{
-    Cost, Counters, DecisionView, Failed, FaultCount, Mode, Snapshot, TenantTierView, TenantView,
-    TierView, UnavailableView,
+    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, FaultCount, Snapshot, TenantTierView,
+    TenantView, TierView, UnavailableView,
 };
 
 impl Daemon {
@@ -42,12 +42,12 @@ impl Daemon {
         }
     }
 
-    /// The mode now, and why it is not [`Mode::Manage`].
-    fn current_mode(&self) -> (Mode, String) {
+    /// The mode now, and why it is not [`DaemonMode::Manage`].
+    fn current_mode(&self) -> (DaemonMode, String) {
         match self.world.unreadable() {
-            _ if self.activity.paused => (Mode::Paused, "paused by a command".into()),
-            Some(problem) if self.activity.mode != Mode::Observe => {
-                (Mode::Observe, format!("the machine cannot be read: {problem}"))
+            _ if self.activity.paused => (DaemonMode::Paused, "paused by a command".into()),
+            Some(problem) if self.activity.mode != DaemonMode::Observe => {
+                (DaemonMode::Observe, format!("the machine cannot be read: {problem}"))
             }
             _ => (self.activity.mode, self.activity.reason.clone()),
         }
@@ -126,9 +126,9 @@ impl Daemon {
         counters.map_or(Pages(0), |c| c.tiers.iter().map(|t| t.usage).sum())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> DaemonCounters {
         let metrics = self.engine.metrics();
-        Counters {
+        DaemonCounters {
             rounds: self.rounds,
             plans: metrics.plans,
             promote_success: metrics.promote.success,

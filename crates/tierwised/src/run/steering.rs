@@ -4,18 +4,18 @@
 
 use std::time::{Duration, Instant};
 
-use tierwise_core::steer::{self, Costs, Course, Reading, Steering};
+use tierwise_core::steer::{self, Course, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Pages, Timestamp};
-use tierwise_linux::kernel_tiering::{self, Counters};
+use tierwise_linux::kernel_tiering::{self, VmstatCounters};
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use super::unmanaged::managed;
 use crate::judgement;
-use crate::view::{Mode, SteeringView};
+use crate::view::{DaemonMode, SteeringView};
 
 /// Time between two readings: the law's own interval.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -48,13 +48,13 @@ pub(super) struct SteeringState {
 #[derive(Debug)]
 struct Steered {
     law: Steering,
-    costs: Costs,
+    costs: SteeringCosts,
     /// Several nodes have CPUs, between which the kernel balances memory.
     balances: bool,
     /// Set in the kernel.
     course: Course,
-    first: Counters,
-    last: Counters,
+    first: VmstatCounters,
+    last: VmstatCounters,
     /// By the last reading.
     victims: Pages,
     read_at: Instant,
@@ -70,7 +70,7 @@ impl Steered {
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
-    ) -> tierwise_linux::error::Result<Reading> {
+    ) -> tierwise_linux::error::Result<KernelReading> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         if self.age_at <= Instant::now() {
             let managed = managed(roots, world.tracker())?;
@@ -78,11 +78,11 @@ impl Steered {
             let pause = cost.div_f64(MAX_AGEING * self.costs.cpus);
             self.age_at = Instant::now() + pause.clamp(INTERVAL, MAX_AGE);
         }
-        self.last = Counters::read(roots)?;
+        self.last = VmstatCounters::read(roots)?;
         let free = world.free().first().copied().unwrap_or_default();
         let tiers = world.host().topology().tiers;
         let kept = tiers.first().map_or(Pages(0), |tier| tier.watermarks.high);
-        Ok(Reading {
+        Ok(KernelReading {
             promoted: self.last.promoted,
             candidates: self.last.candidates,
             demoted: self.last.demoted,
@@ -102,8 +102,8 @@ impl Daemon {
             && !self.activity.paused
             && judgement::is_unbound(&self.options.config);
         match self.activity.mode {
-            Mode::Manage if wanted => self.start_steering(),
-            Mode::Steer if !wanted => self.stop_steering(),
+            DaemonMode::Manage if wanted => self.start_steering(),
+            DaemonMode::Steer if !wanted => self.stop_steering(),
             _ => {}
         }
     }
@@ -116,7 +116,7 @@ impl Daemon {
                 }
                 self.world.set_survey(false);
                 self.steering.active = Some(steered);
-                self.activity.mode = Mode::Steer;
+                self.activity.mode = DaemonMode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
                 self.activity.reason = UNBOUND.into();
                 let line =
@@ -152,7 +152,7 @@ impl Daemon {
 
     fn manage_again(&mut self) {
         // Not steering, whatever becomes of monitoring.
-        self.activity.mode = Mode::Manage;
+        self.activity.mode = DaemonMode::Manage;
         match self.restart_monitoring() {
             Ok(()) => {
                 let line = format!("monitors accesses with {}", self.activity.source);
@@ -171,7 +171,7 @@ impl Daemon {
         let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
         let balances = host.has_several_cpu_nodes();
         kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances)?;
-        let first = Counters::read(roots)?;
+        let first = VmstatCounters::read(roots)?;
         let now = Instant::now();
         Ok(Steered {
             law,
@@ -247,16 +247,16 @@ fn is_worth_telling(old: &Course, new: &Course) -> bool {
 }
 
 /// The costs on this machine; those of a copy and of a fault are measured.
-fn costs(host: &Host) -> tierwise_linux::error::Result<Costs> {
+fn costs(host: &LinuxHost) -> tierwise_linux::error::Result<SteeringCosts> {
     let cpus = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     let [fast, .., slow] = &host.tiers[..] else {
         let none = Duration::ZERO;
-        return Ok(Costs { saved: none, copy: none, fault: none, cpus });
+        return Ok(SteeringCosts { saved: none, copy: none, fault: none, cpus });
     };
     let latency = |tier: &tierwise_linux::topology::HostTier| tier.figures.load_latency.value;
     let node = |tier: &tierwise_linux::topology::HostTier| tier.nodes.first().copied();
     let saved = latency(slow).saturating_sub(latency(fast));
     let (from, to) = (node(fast).unwrap_or_default(), node(slow).unwrap_or_default());
     let (copy, fault) = (kernel_tiering::copy_cost(from, to)?, kernel_tiering::fault_cost());
-    Ok(Costs { saved, copy, fault, cpus })
+    Ok(SteeringCosts { saved, copy, fault, cpus })
 }

@@ -8,7 +8,7 @@ use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::error::Result;
 use tierwise_linux::migrate::page_cache::mglru;
-use tierwise_linux::migrate::unmanaged::{Managed, make_room};
+use tierwise_linux::migrate::unmanaged::{TenantCgroups, make_room};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::tenant::TenantTracker;
 
@@ -111,8 +111,8 @@ fn wanted(slow: Pages, free: Pages, topology: &Topology) -> Pages {
 ///
 /// # Errors
 /// The group of a process cannot be read.
-pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Result<Managed> {
-    let mut managed = Managed::default();
+pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Result<TenantCgroups> {
+    let mut managed = TenantCgroups::default();
     for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
         for group in tracker.groups(tenant) {
             managed.add_group(roots, &group.path);

@@ -2,7 +2,7 @@
 
 use tierwise_linux::process::syscall::live_on;
 use tierwise_linux::roots::Roots;
-use tierwise_linux::topology::Host;
+use tierwise_linux::topology::LinuxHost;
 
 use crate::config::Config;
 
@@ -13,7 +13,7 @@ pub fn leave_fast_tier(config: &Config, roots: &Roots) {
     if *roots != Roots::default() {
         return;
     }
-    let Ok(host) = Host::discover(roots, config.tier_override().as_ref()) else { return };
+    let Ok(host) = LinuxHost::discover(roots, config.tier_override().as_ref()) else { return };
     let [faster @ .., slowest] = &host.tiers[..] else { return };
     let Some(&node) = slowest.nodes.first().filter(|_| !faster.is_empty()) else { return };
     let others: Vec<u32> = faster.iter().flat_map(|tier| &tier.nodes).copied().collect();

@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn failed_feature_is_listed_and_retried() {
-        let (unavailable, (said, heard)) = (Unavailable::default(), unbounded());
+        let (unavailable, (message, heard)) = (Unavailable::default(), unbounded());
         let mut busy = 3;
         let attempt = move || {
             if busy > 0 {
                 busy -= 1;
-                said.send("busy").unwrap();
+                message.send("busy").unwrap();
                 bail!("the port is in use");
             }
-            said.send("started").unwrap();
-            Ok(Reporting(said.clone(), never()))
+            message.send("started").unwrap();
+            Ok(Reporting(message.clone(), never()))
         };
         let wait = Duration::from_millis(1);
         let feature = Optional::start_with("http", &unavailable, attempt, wait).unwrap();

@@ -50,8 +50,8 @@ pub fn drop_others(config: &Config) -> anyhow::Result<Vec<String>> {
     caps::set(None, CapSet::Effective, &keep)?;
     caps::set(None, CapSet::Permitted, &keep)?;
     rustix::thread::set_no_new_privs(true)?;
-    let lacks = KEPT.iter().filter(|(capability, _)| !has.contains(capability));
-    Ok(lacks.map(|(capability, _)| capability.to_string()).collect())
+    let missing = KEPT.iter().filter(|(capability, _)| !has.contains(capability));
+    Ok(missing.map(|(capability, _)| capability.to_string()).collect())
 }
 
 #[cfg(test)]

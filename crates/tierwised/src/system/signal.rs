@@ -8,14 +8,14 @@ use crossbeam_channel::{Sender, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::control::{Command, Request};
+use crate::control::{ControlCommand, ControlRequest};
 
 /// Starts the thread that waits for signals.
 ///
 /// # Errors
 /// The handlers cannot be set.
 pub fn start(
-    requests: Sender<Request>,
+    requests: Sender<ControlRequest>,
     wake: Sender<()>,
     stop: Arc<AtomicBool>,
 ) -> anyhow::Result<()> {
@@ -35,9 +35,9 @@ pub fn start(
 }
 
 /// Reloads the configuration. A refused one leaves the old one in force.
-fn reload(requests: &Sender<Request>, wake: &Sender<()>) {
+fn reload(requests: &Sender<ControlRequest>, wake: &Sender<()>) {
     let (reply, answered) = bounded(1);
-    if requests.send(Request { command: Command::Reload, reply }).is_err() {
+    if requests.send(ControlRequest { command: ControlCommand::Reload, reply }).is_err() {
         return;
     }
     let _ = wake.try_send(());

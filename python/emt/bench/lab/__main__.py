@@ -29,7 +29,7 @@ def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
     """A program that waits with its memory filled, and the file that it waits for; a workload is
     NAME:TIMES."""
     name, times = workload.split(":")
-    report, go = guest.folder / "filled", guest.folder / "go"
+    report, go = guest.directory / "filled", guest.directory / "go"
     words = (
         "env",
         "PYTHONPATH=/lab/bin/emt-site",
@@ -56,10 +56,10 @@ def run(
         program, go = fill(guest, workload, "emt" if placing == "emt" else "none")
         resident = resident_bytes(program.pid) / MIB
         if placing == "kernel":
-            POLICIES["kernel-tiering"].begin(guest, guest.cgroup("unused"), program.pid)
+            POLICIES["kernel-tiering"].start(guest, guest.cgroup("unused"), program.pid)
         go.write_text("go\n", encoding="ascii")
         status = program.wait(WORK_S)
-        assert status == 0, f"status {status}: {program.said()}"
+        assert status == 0, f"status {status}: {program.printed()}"
         return {
             "workload": workload,
             "placing": placing,

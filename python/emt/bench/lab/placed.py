@@ -76,16 +76,16 @@ WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search
 @contextlib.contextmanager
 def tiered(policy: str) -> Iterator[dict[str, object]]:
     """Tiering while the block runs, if that is the policy; yields its statistics."""
-    told: dict[str, object] = {}
+    reported: dict[str, object] = {}
     if policy != "emt":
-        yield told
+        yield reported
         return
     import tierwise.emt as emt
 
     with emt.tiering([1], mem_pressure=KEPT_FREE) as tiering:
-        yield told
+        yield reported
     stats = tiering.stats()
-    told.update(
+    reported.update(
         promoted=stats.promoted,
         demoted=stats.demoted,
         failed=stats.failed,
@@ -101,9 +101,9 @@ def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None
     while not go.exists():
         time.sleep(0.01)
     began = time.monotonic()
-    with tiered(policy) as told:
+    with tiered(policy) as reported:
         result = sum(work() for _ in range(times))
-    print(json.dumps({"seconds": time.monotonic() - began, "result": result, **told}))
+    print(json.dumps({"seconds": time.monotonic() - began, "result": result, **reported}))
 
 
 if __name__ == "__main__":

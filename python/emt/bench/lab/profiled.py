@@ -59,10 +59,12 @@ def main(workload: str, demotion: str, steps: int, report: Path, go: Path) -> No
         ) as tiering:
             done = work(step, steps)
         stats = tiering.stats()
-    told = {"seconds": time.monotonic() - began, "steps": done, "eagerness": eagerness}
+    reported = {"seconds": time.monotonic() - began, "steps": done, "eagerness": eagerness}
     if demotion != "none":
-        told.update(promoted=stats.promoted, demoted=stats.demoted, source=stats.eagerness_source)
-    print(json.dumps(told))
+        reported.update(
+            promoted=stats.promoted, demoted=stats.demoted, source=stats.eagerness_source
+        )
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def run(
     with Guest(kernel) as guest:
         if resident_mib:
             guest.ballast(round(SHARE * resident_mib) + KEPT_MIB)
-        report, go = guest.folder / "filled", guest.folder / "go"
+        report, go = guest.directory / "filled", guest.directory / "go"
         site = f"PYTHONPATH=/lab/bin/emt-site:{Path.cwd() / 'packages'}:{Path.cwd()}"
         words = (
             "env",
@@ -45,7 +45,7 @@ def run(
         resident = resident_bytes(program.pid) / MIB
         go.write_text("go\n", encoding="ascii")
         status = program.wait(WORK_S)
-        assert status == 0, f"status {status}: {program.said()}"
+        assert status == 0, f"status {status}: {program.printed()}"
         return {
             "workload": workload,
             "demotion": demotion,

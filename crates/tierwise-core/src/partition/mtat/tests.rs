@@ -3,7 +3,7 @@ use std::sync::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::baseline::testing::Machine;
+use crate::baseline::testing::PolicyFixture;
 use crate::config::Document;
 use crate::estimate;
 use crate::learn::{Agent, AgentState, Experience, Null, Objective};
@@ -51,7 +51,7 @@ impl Learning for Scripted {
 }
 
 struct Made {
-    machine: Machine,
+    machine: PolicyFixture,
     mtat: Mtat,
     shares: Shares,
     now: u64,
@@ -59,7 +59,7 @@ struct Made {
 
 impl Made {
     fn new(learning: impl Learning + 'static, specs: Vec<TenantSpec>, text: &str) -> Self {
-        let mut machine = Machine::new(2);
+        let mut machine = PolicyFixture::new(2);
         machine.tenants = vec![TenantReading::default(); specs.len()];
         machine.specs = specs;
         let learning: Arc<dyn Learning> = Arc::new(learning);
@@ -243,14 +243,14 @@ proptest! {
     #[test]
     fn shares_fit_and_follow_floors_and_weights(
         tenants in prop::collection::vec(tenant(), 1..9),
-        turns in 1u64..6,
+        rounds in 1u64..6,
     ) {
         let made = || {
             let specs = tenants.iter().map(spec).collect();
             Made::new(Erratic(0), specs, "bandwidth_mbps = 1\naction_interval_ms = 100")
         };
         let (mut one, mut other) = (made(), made());
-        for _ in 0..turns {
+        for _ in 0..rounds {
             for made in [&mut one, &mut other] {
                 for (i, tenant) in tenants.iter().enumerate() {
                     made.reads(i, tenant.fast, tenant.slow).p99 =

@@ -10,7 +10,7 @@ const MIN_ASKED: u64 = 32;
 
 /// A tenant whose pages are candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Member {
+pub(super) struct CandidateTenant {
     /// The tenant; `None` for all together.
     pub(super) tenant: Option<TenantId>,
     /// Base pages that it may give.
@@ -19,7 +19,7 @@ pub(super) struct Member {
     pub(super) takes: Pages,
 }
 
-impl Member {
+impl CandidateTenant {
     /// The pages of all tenants, without limit.
     pub(super) const ALL: Self =
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
@@ -45,7 +45,7 @@ impl Candidates {
     /// Finds up to about `limit` base pages of a tier that can leave it.
     pub(super) fn find_cold(
         &mut self,
-        members: &[Member],
+        members: &[CandidateTenant],
         tier: TierId,
         limit: Pages,
         pass: &mut Pass<'_, '_>,
@@ -66,7 +66,7 @@ impl Candidates {
     /// nearest first.
     pub(super) fn find_hot(
         &mut self,
-        members: &[Member],
+        members: &[CandidateTenant],
         upper: TierId,
         limit: Pages,
         pass: &mut Pass<'_, '_>,

@@ -12,7 +12,7 @@ use crate::units::Pages;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entitlement {
     /// Pages in slower tiers to which it is entitled here.
-    pub(super) lacks: Pages,
+    pub(super) shortfall: Pages,
     /// Pages above the configured cap: they are always demoted.
     pub(super) above_cap: Pages,
     /// Pages beyond its partition and within its cap.
@@ -32,7 +32,7 @@ impl Entitlement {
         let competes = !share.is_partition();
         let only = |applies: bool, pages: Pages| if applies { pages } else { Pages(0) };
         Self {
-            lacks: share.floor.saturating_sub(held).min(slower),
+            shortfall: share.floor.saturating_sub(held).min(slower),
             above_cap: held.saturating_sub(limit),
             beyond: only(!competes, above_floor),
             gives: only(competes, above_floor),
@@ -61,7 +61,7 @@ mod tests {
 
     fn of(share: Share, held: u64, slower: u64) -> [u64; 5] {
         let its = Entitlement::of(&share, Pages(held), Pages(slower));
-        [its.lacks, its.above_cap, its.beyond, its.gives, its.takes].map(|pages| pages.0)
+        [its.shortfall, its.above_cap, its.beyond, its.gives, its.takes].map(|pages| pages.0)
     }
 
     #[test]

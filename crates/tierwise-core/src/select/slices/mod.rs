@@ -46,13 +46,13 @@ use std::time::Duration;
 
 pub use schedule::{Change, plan_slice};
 
-use candidates::{Candidates, Member};
+use candidates::{CandidateTenant, Candidates};
 use entitlement::Entitlement;
 use growth::Growth;
 
 use super::pass::Pass;
 use super::pass::Projection;
-use super::regulated::{Need, Pressure};
+use super::regulated::{DemotionReason, RegulatedDemotion};
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cause, MigrationPlan};
 use crate::partition::largest_step;
@@ -85,7 +85,7 @@ pub struct Slices {
     limit: Pages,
     /// True if the shares of best-effort tenants are filled with pages that were not accessed.
     fills_all: bool,
-    pressure: Pressure,
+    pressure: RegulatedDemotion,
     projection: Projection,
     /// Base pages that each tenant exchanged in its busiest recent slice at the full rate.
     pace: Vec<Pages>,
@@ -93,7 +93,7 @@ pub struct Slices {
     changes: Vec<Change>,
     /// Base pages of each tenant beyond its entitlement and below its cap.
     beyond: Vec<u64>,
-    competing: Vec<Member>,
+    competing: Vec<CandidateTenant>,
     found: Candidates,
     growth: Growth,
 }
@@ -114,7 +114,7 @@ impl Slices {
             slice: Ticker::new(Some(length)),
             limit: Pages(limit),
             fills_all: section.choice_or("fill", true, &FILLS)?,
-            pressure: Pressure::default(),
+            pressure: RegulatedDemotion::default(),
             projection: Projection::default(),
             pace: Vec::new(),
             changes: Vec::new(),
@@ -135,7 +135,7 @@ impl Slices {
             }
             let (wanted, found) = (marks.high - free, &mut self.found.cold);
             found.clear();
-            self.pressure.find(tier, wanted, Need::Pressure, pass, found);
+            self.pressure.find(tier, wanted, DemotionReason::Pressure, pass, found);
             for &page in &self.found.cold {
                 pass.demote(page, tier, Cause::Pressure);
             }
@@ -152,7 +152,7 @@ impl Slices {
         self.beyond.clear();
         self.found.rejected.clear();
         let fast = TierId::FASTEST;
-        let mut lacking = Pages(0);
+        let mut missing_pages = Pages(0);
         for tenant in pass.projection.tenants() {
             let share = pass.shares.of(tenant, fast);
             let slower =
@@ -160,18 +160,18 @@ impl Slices {
             let its = Entitlement::of(&share, pass.projection.held(tenant, fast), slower.sum());
             let spec = pass.ctx.specs.get(tenant.index());
             let critical = spec.is_some_and(|spec| spec.class == Class::LatencyCritical);
-            let delta = signed(its.lacks) - signed(its.above_cap);
+            let delta = signed(its.shortfall) - signed(its.above_cap);
             self.changes.push(Change::new(Some(tenant), critical, delta));
             self.beyond.push(its.beyond.0);
-            lacking = Pages(lacking.0.saturating_add((its.lacks + its.takes).0));
+            missing_pages = Pages(missing_pages.0.saturating_add((its.shortfall + its.takes).0));
             if !share.is_partition() {
                 let Entitlement { gives, takes, .. } = its;
-                self.competing.push(Member { tenant: Some(tenant), gives, takes });
+                self.competing.push(CandidateTenant { tenant: Some(tenant), gives, takes });
             }
         }
         let high = pass.ctx.topology.tier(fast).watermarks.high;
         let free = pass.projection.free.of(fast).saturating_sub(high);
-        let wanted = lacking.saturating_sub(free);
+        let wanted = missing_pages.saturating_sub(free);
         entitlement::share_out(&mut self.beyond, wanted.0);
         let mut claimed = 0;
         for (change, &beyond) in self.changes.iter_mut().zip(&self.beyond) {
@@ -180,7 +180,7 @@ impl Slices {
         }
         if pass.projection.tenants().all(|tenant| pass.shares.of(tenant, fast) == Share::FREE) {
             self.competing.clear();
-            self.competing.push(Member::ALL);
+            self.competing.push(CandidateTenant::ALL);
         }
         if !self.competing.is_empty() {
             let left = signed(pass.projection.free.of(fast)) - signed(high) - claimed;
@@ -199,7 +199,7 @@ impl Slices {
             }
             match tenant {
                 Some(tenant) => {
-                    let member = [Member::alone(tenant, wanted)];
+                    let member = [CandidateTenant::alone(tenant, wanted)];
                     self.found.find_cold(&member, TierId::FASTEST, wanted, pass);
                 }
                 None => self.found.find_cold(&self.competing, TierId::FASTEST, wanted, pass),
@@ -239,7 +239,7 @@ impl Slices {
         let wanted = Pages(change.step.unsigned_abs());
         let cause = match change.tenant {
             Some(tenant) => {
-                let member = [Member::alone(tenant, wanted)];
+                let member = [CandidateTenant::alone(tenant, wanted)];
                 self.found.find_hot(&member, TierId::FASTEST, wanted, pass);
                 if change.critical || self.fills_all {
                     let missing = wanted.saturating_sub(pass.frames(&self.found.hot));
@@ -306,7 +306,7 @@ impl Slices {
         let pace = self.pace[tenant.index()].0 as f64;
         // Rounded up: promotion is slowed down, never stopped.
         let limit = if rate < 1.0 { left.min(Pages((pace * rate).ceil() as u64)) } else { left };
-        let member = [Member::alone(tenant, Pages(u64::MAX))];
+        let member = [CandidateTenant::alone(tenant, Pages(u64::MAX))];
         let moved = self.exchange(&member, TierId::FASTEST, limit, pass);
         if rate >= 1.0 {
             let remembered = (pace * PACE_MEMORY) as u64;
@@ -319,7 +319,7 @@ impl Slices {
     /// not hot enough for the fastest, as a page is named once per plan. Returns the base pages
     /// promoted.
     fn exchange_below(&mut self, upper: TierId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {
-        let all = [Member::ALL];
+        let all = [CandidateTenant::ALL];
         self.found.take_rejected(upper, pass);
         self.found.find_cold(&all, upper, pass.frames(&self.found.hot), pass);
         let (moved, _) = self.pair(upper, left, pass);
@@ -330,7 +330,7 @@ impl Slices {
     /// or `limit` base pages are promoted. Returns the base pages promoted.
     fn exchange(
         &mut self,
-        members: &[Member],
+        members: &[CandidateTenant],
         upper: TierId,
         limit: Pages,
         pass: &mut Pass<'_, '_>,

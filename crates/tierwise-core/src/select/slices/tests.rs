@@ -1,5 +1,5 @@
 use super::*;
-use crate::baseline::testing::Machine;
+use crate::baseline::testing::PolicyFixture;
 use crate::config::Document;
 use crate::estimate::TenantHistogram;
 use crate::observe::{Sample, TenantReading};
@@ -11,7 +11,7 @@ const SLICE: u64 = 100_000_000;
 
 /// Tenants with pages of their own; tenant 0 is latency-critical.
 struct Enforced {
-    machine: Machine,
+    machine: PolicyFixture,
     estimator: TenantHistogram,
     selector: Slices,
     shares: Shares,
@@ -24,7 +24,7 @@ impl Enforced {
     }
 
     fn on(tiers: usize, tenants: usize, parameters: &str) -> Self {
-        let mut machine = Machine::new(tiers);
+        let mut machine = PolicyFixture::new(tiers);
         machine.specs = (0..tenants).map(|i| TenantSpec::new(format!("t{i}"))).collect();
         machine.specs[0].class = Class::LatencyCritical;
         let build = BuildContext::new(&machine.topology, 0);

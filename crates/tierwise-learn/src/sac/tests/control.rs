@@ -14,12 +14,12 @@ const JUDGED: usize = 20;
 const LIVED: usize = 5;
 
 #[derive(Clone, Copy)]
-pub(super) struct Control {
+pub(super) struct ControlTask {
     usage: f32,
     load: f32,
 }
 
-impl Control {
+impl ControlTask {
     pub(super) fn new(usage: f32, load: f32) -> Self {
         Self { usage, load }
     }
@@ -48,11 +48,11 @@ impl Control {
 }
 
 /// Mean reward per decision over held-out loads, from a start in the middle.
-pub(super) fn mean_reward(mut act: impl FnMut(Control) -> f32) -> f32 {
+pub(super) fn mean_reward(mut act: impl FnMut(ControlTask) -> f32) -> f32 {
     let loads = [0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95];
     let mut sum = 0.0;
     for load in loads {
-        let mut control = Control::new(0.5, load);
+        let mut control = ControlTask::new(0.5, load);
         for _ in 0..JUDGED {
             let action = act(control);
             sum += control.step(action);
@@ -62,7 +62,7 @@ pub(super) fn mean_reward(mut act: impl FnMut(Control) -> f32) -> f32 {
 }
 
 pub(super) fn best_reward() -> f32 {
-    mean_reward(Control::best)
+    mean_reward(ControlTask::best)
 }
 
 /// Lets the learner live through episodes of random starts and loads.
@@ -71,7 +71,7 @@ pub(super) fn live(learner: &mut Sac, transitions: usize) {
     // and meet none of the held-out loads.
     let part = |episode: usize, of: f32| (episode as f32 * of).fract();
     for episode in 0..transitions / LIVED {
-        let mut control = Control::new(part(episode, 0.754_878), part(episode, 0.569_84));
+        let mut control = ControlTask::new(part(episode, 0.754_878), part(episode, 0.569_84));
         for _ in 0..LIVED {
             let state = control.state();
             let action = learner.act(state);

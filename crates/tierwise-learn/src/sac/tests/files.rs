@@ -58,37 +58,37 @@ fn a_loaded_learner_goes_on_learning() {
 fn another_width_is_refused_with_both_shapes() {
     let (config, learner) = trained();
     let narrow = SacConfig { hidden: 32, ..config };
-    let said = message(Sac::from_bytes(&learner.to_bytes().unwrap(), &narrow, 5));
+    let text = message(Sac::from_bytes(&learner.to_bytes().unwrap(), &narrow, 5));
     for part in ["bytes: tensor `actor.0.weight`", "[64, 3]", "[32, 3]", "`hidden`"] {
-        assert!(said.contains(part), "{part} is not in: {said}");
+        assert!(text.contains(part), "{part} is not in: {text}");
     }
 }
 
 #[test]
 fn a_missing_tensor_is_refused_by_name() {
-    let said = message(with("critic_2.1.bias", None));
-    assert!(said.contains("`critic_2.1.bias` is missing; expected: F32 of shape [64]"), "{said}");
+    let text = message(with("critic_2.1.bias", None));
+    assert!(text.contains("`critic_2.1.bias` is missing; expected: F32 of shape [64]"), "{text}");
 }
 
 #[test]
 fn an_unknown_tensor_is_refused_by_name() {
     let number = Tensor::zeros(1, candle_core::DType::F32, &Device::Cpu).unwrap();
-    let said = message(with("actor.3.bias", Some(number)));
-    assert!(said.contains("`actor.3.bias` is unknown"), "{said}");
+    let text = message(with("actor.3.bias", Some(number)));
+    assert!(text.contains("`actor.3.bias` is unknown"), "{text}");
 }
 
 #[test]
 fn non_finite_numbers_are_refused_by_place() {
     let spoilt = Tensor::new(&[0.0_f32, f32::NAN], &Device::Cpu).unwrap();
-    let said = message(with("actor.2.bias", Some(spoilt)));
-    assert!(said.contains("`actor.2.bias` is NaN at place 1"), "{said}");
+    let text = message(with("actor.2.bias", Some(spoilt)));
+    assert!(text.contains("`actor.2.bias` is NaN at place 1"), "{text}");
 }
 
 #[test]
 fn numbers_of_another_type_are_refused() {
     let conflicts = Tensor::new(&[0.0_f64, 0.0], &Device::Cpu).unwrap();
-    let said = message(with("actor.2.bias", Some(conflicts)));
-    assert!(said.contains("is F64 of shape [2]; expected: F32 of shape [2]"), "{said}");
+    let text = message(with("actor.2.bias", Some(conflicts)));
+    assert!(text.contains("is F64 of shape [2]; expected: F32 of shape [2]"), "{text}");
 }
 
 #[test]
@@ -96,11 +96,11 @@ fn non_model_file_is_refused_by_path() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("none");
     let config = SacConfig::default();
-    let said = message(Sac::load(&path, &config, 1));
-    assert!(said.contains(&path.display().to_string()), "{said}");
+    let text = message(Sac::load(&path, &config, 1));
+    assert!(text.contains(&path.display().to_string()), "{text}");
     std::fs::write(&path, "no tensors").unwrap();
-    let said = message(Sac::load(&path, &config, 1));
-    assert!(said.contains("not a safetensors file"), "{said}");
+    let text = message(Sac::load(&path, &config, 1));
+    assert!(text.contains("not a safetensors file"), "{text}");
     let bytes = Sac::new(&config, 1).unwrap().to_bytes().unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     assert!(matches!(Sac::load(&path, &config, 1), Err(SacError::Format { .. })));

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use prost::Message;
 
 use super::control::live;
-use crate::sac::onnx::{Model, Node, Weights};
+use crate::sac::onnx::{Model, OnnxNode, Weights};
 use crate::sac::{Sac, SacConfig};
 
 /// Works out a node for one row.
-fn work_out(node: &Node, values: &HashMap<String, Vec<f32>>, all: &[Weights]) -> Vec<f32> {
+fn work_out(node: &OnnxNode, values: &HashMap<String, Vec<f32>>, all: &[Weights]) -> Vec<f32> {
     let input = &values[&node.inputs[0]];
     let named = |index: usize| {
         all.iter().find(|weights| weights.name.as_ref() == Some(&node.inputs[index])).unwrap()

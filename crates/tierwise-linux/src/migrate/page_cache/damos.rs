@@ -8,7 +8,8 @@ use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Bytes;
 
 use crate::damon::{
-    AccessPattern, Action, Admin, Filter, Kdamond, Monitoring, Quota, Scheme, Target, physical,
+    AccessPattern, Admin, DamonTarget, DamosAction, Filter, Kdamond, Monitoring, Quota, Scheme,
+    physical,
 };
 use crate::error::{LinuxError, Result};
 use crate::process::Reader;
@@ -70,7 +71,7 @@ impl MigrationRule {
             Which::Hot { at_least } => {
                 let nr_accesses = at_least.max(1)..=u32::MAX;
                 (
-                    Action::MigrateHot { node: self.to },
+                    DamosAction::MigrateHot { node: self.to },
                     AccessPattern { nr_accesses, ..AccessPattern::default() },
                 )
             }
@@ -80,7 +81,7 @@ impl MigrationRule {
                     age: for_at_least..=u32::MAX,
                     ..AccessPattern::default()
                 };
-                (Action::MigrateCold { node: self.to }, pattern)
+                (DamosAction::MigrateCold { node: self.to }, pattern)
             }
         };
         Scheme { action, pattern, quota: self.rate.quota(), filters: self.filters.clone() }
@@ -112,7 +113,7 @@ impl Damos {
         sets.dedup();
         let mut damos = Self { kdamonds: Vec::new(), places: Vec::new() };
         damos.kdamonds = admin.take(sets.len() as u32)?;
-        let answer = damos.turn_on(roots, admin, rules, &sets, attrs);
+        let answer = damos.start_kdamonds(roots, admin, rules, &sets, attrs);
         if let Err(e) = answer {
             // The first failure is the one to report.
             let _ = damos.stop(admin);
@@ -121,7 +122,7 @@ impl Damos {
         Ok(damos)
     }
 
-    fn turn_on(
+    fn start_kdamonds(
         &mut self,
         roots: &Roots,
         admin: &mut Admin,
@@ -147,7 +148,7 @@ impl Damos {
                 self.places[i] = (k, schemes.len());
                 schemes.push(rule.scheme());
             }
-            let target = Target::Physical(physical::of_nodes(roots, nodes)?);
+            let target = DamonTarget::Physical(physical::of_nodes(roots, nodes)?);
             self.kdamonds[k].configure(&Monitoring { target, attrs: *attrs, schemes })?;
             self.kdamonds[k].on(roots)?;
         }
@@ -237,7 +238,7 @@ mod tests {
             rate: Rate::Bytes(1 << 20),
         };
         let cold = rule.scheme();
-        assert_eq!(cold.action, Action::MigrateCold { node: 1 });
+        assert_eq!(cold.action, DamosAction::MigrateCold { node: 1 });
         assert_eq!((cold.pattern.nr_accesses, cold.pattern.age), (0..=0, 5..=u32::MAX));
         assert_eq!((cold.quota.bytes, cold.filters), (Bytes(1 << 20), rule.filters.clone()));
         let quotas = [Rate::Unlimited, Rate::Bytes(0)].map(|rate| rate.quota().bytes);

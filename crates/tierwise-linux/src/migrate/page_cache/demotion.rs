@@ -7,15 +7,12 @@ use std::path::Path;
 
 use tierwise_core::units::Bytes;
 
-use super::mglru::{self, Generation, Prefer};
+use super::mglru::{self, Generation, MIN_NR_GENS, Prefer, none_if_gone};
 use crate::bytes::shown_path;
-use crate::error::{LinuxError, Result};
+use crate::error::Result;
 use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
-
-/// Generations of which the kernel never evicts (`MIN_NR_GENS`).
-const KEPT: usize = 2;
 
 /// Has the kernel demote up to `most` bytes of the page cache that a control group, and those below
 /// it, have on a node. Returns how much it was told to demote. Where all of the cache is in the two
@@ -35,14 +32,14 @@ pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Byt
     all.retain(|generation| generation.node == node);
     let mut left = most.0 / PAGE_SIZE;
     for of_one in all.chunk_by(|a, b| a.memcg == b.memcg) {
-        left -= one(roots, of_one, left).or_else(gone)?;
+        left -= one(roots, of_one, left).or_else(none_if_gone)?;
     }
     Ok(Bytes(most.0 / PAGE_SIZE * PAGE_SIZE - left * PAGE_SIZE))
 }
 
 /// Of one control group. Returns pages.
 fn one(roots: &Roots, generations: &[Generation], most: u64) -> Result<u64> {
-    let old = &generations[..generations.len().saturating_sub(KEPT)];
+    let old = &generations[..generations.len().saturating_sub(MIN_NR_GENS)];
     let files: u64 = old.iter().map(|generation| generation.file).sum();
     let wanted = files.min(most);
     if let Some(youngest_old) = old.last().filter(|_| wanted > 0) {
@@ -55,16 +52,6 @@ fn one(roots: &Roots, generations: &[Generation], most: u64) -> Result<u64> {
         mglru::age(roots, youngest)?;
     }
     Ok(0)
-}
-
-/// The kernel made or merged generations since they were read, or the group is gone: another call
-/// finds what is there then.
-fn gone(e: LinuxError) -> Result<u64> {
-    match &e {
-        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => Ok(0),
-        _ if e.is_gone() => Ok(0),
-        _ => Err(e),
-    }
 }
 
 #[cfg(test)]
@@ -89,7 +76,7 @@ memcg    43 /other
 ";
     const YOUNG: &str = "memcg 42 /shop\n node 0\n 7 60000 9 7\n 8 30000 20 5\n";
 
-    fn told(generations: &str, most: u64) -> (Bytes, String) {
+    fn demoted(generations: &str, most: u64) -> (Bytes, String) {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let put = |path: &str, text: &str| {
@@ -107,16 +94,16 @@ memcg    43 /other
     #[test]
     fn oldest_file_pages_demote_within_request() {
         let all = (Bytes(50 * PAGE_SIZE), "- 42 0 6 0 50".to_owned());
-        assert_eq!(told(OLD_ENOUGH, 1 << 30), all);
+        assert_eq!(demoted(OLD_ENOUGH, 1 << 30), all);
         assert_eq!(
-            told(OLD_ENOUGH, 8 * PAGE_SIZE + 1),
+            demoted(OLD_ENOUGH, 8 * PAGE_SIZE + 1),
             (Bytes(8 * PAGE_SIZE), "- 42 0 6 0 8".into())
         );
-        assert_eq!(told(OLD_ENOUGH, 1).0, Bytes(0));
+        assert_eq!(demoted(OLD_ENOUGH, 1).0, Bytes(0));
     }
 
     #[test]
     fn cache_that_is_too_young_is_aged() {
-        assert_eq!(told(YOUNG, 1 << 20), (Bytes(0), "+ 42 0 8".into()));
+        assert_eq!(demoted(YOUNG, 1 << 20), (Bytes(0), "+ 42 0 8".into()));
     }
 }

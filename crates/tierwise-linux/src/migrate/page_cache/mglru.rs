@@ -14,6 +14,9 @@ use crate::file;
 use crate::process::Reader;
 use crate::roots::Roots;
 
+/// Generations from which the kernel never evicts (`MIN_NR_GENS` of `include/linux/mmzone.h`).
+pub(crate) const MIN_NR_GENS: usize = 2;
+
 /// One generation of a cgroup on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation {
@@ -213,6 +216,18 @@ pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> R
     file::write(&path(roots), &format!("- {memcg} {node} {number} {swappiness} {pages}"))
 }
 
+/// The kernel made or merged generations since they were read, or the group is gone: another call
+/// finds the new state.
+pub(crate) fn none_if_gone<T: Default>(e: LinuxError) -> Result<T> {
+    match &e {
+        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => {
+            Ok(T::default())
+        }
+        _ if e.is_gone() => Ok(T::default()),
+        _ => Err(e),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,12 +296,12 @@ memcg    42 /a b
     }
 
     #[test]
-    fn what_is_missing_is_said() {
+    fn what_is_missing_is_reported() {
         let (_tree, roots) = roots("memcg x /\n");
         let mut out = Vec::new();
         let damage = generations(&roots, Path::new("/"), &mut Reader::default(), &mut out);
-        let said = damage.unwrap().unwrap().to_string();
-        assert!(said.contains("lru_gen:1: found"), "{said}");
+        let message = damage.unwrap().unwrap().to_string();
+        assert!(message.contains("lru_gen:1: found"), "{message}");
         assert!(probe(&roots).unwrap_err().to_string().contains("CONFIG_LRU_GEN"));
         fs::create_dir_all(roots.sys.join("kernel/mm/lru_gen")).unwrap();
         let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");

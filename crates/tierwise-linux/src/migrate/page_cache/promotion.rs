@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_get_rates_and_others_begin_anew() {
+    fn groups_get_rates_and_others_start_anew() {
         let fake = machine();
         let mut work = Work::new(&fake.roots, fake.record.clone(), 500);
         let scheme = |n: u32, name: &str| fake.text(0, &format!("contexts/0/schemes/{n}/{name}"));
@@ -371,8 +371,8 @@ mod tests {
         let fake = machine();
         let enabled = fake.roots.sys.join("kernel/mm/lru_gen/enabled");
         put(&enabled, "0x0007\n");
-        let said = probe(&fake.roots).unwrap_err().to_string();
-        assert!(said.contains("MGLRU") && said.contains("lru_gen/enabled"), "{said}");
+        let message = probe(&fake.roots).unwrap_err().to_string();
+        assert!(message.contains("MGLRU") && message.contains("lru_gen/enabled"), "{message}");
         put(&enabled, "0x0000\n");
         probe(&fake.roots).unwrap();
     }
@@ -383,11 +383,11 @@ mod tests {
         put(&fake.file(0, "contexts/0/avail_operations"), "vaddr\n");
         let mut promoter = CachePromoter::start(&fake.roots, fake.record.clone(), 500).unwrap();
         promoter.order(order(&[("/a", 1)])).unwrap();
-        let mut said = String::new();
-        while said.is_empty() {
-            said = promoter.order(order(&[])).map_or_else(|e| e.to_string(), |()| String::new());
+        let mut message = String::new();
+        while message.is_empty() {
+            message = promoter.order(order(&[])).map_or_else(|e| e.to_string(), |()| String::new());
         }
-        assert!(said.contains("paddr"), "{said}");
+        assert!(message.contains("paddr"), "{message}");
         promoter.stop().unwrap();
         assert_eq!(fake.text(0, "state"), "off");
     }

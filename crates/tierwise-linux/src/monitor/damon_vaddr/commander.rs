@@ -12,15 +12,15 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tierwise_core::observe::DamonAttrs;
 
-use crate::damon::{Admin, HostRegion, Kdamond, Monitoring, Scheme, Target};
+use crate::damon::{Admin, DamonTarget, HostRegion, Kdamond, Monitoring, Scheme};
 use crate::error::{LinuxError, Result};
 use crate::monitor::rotation::RoundRobin;
 use crate::monitor::{MonitorTarget, ProcessRegion};
-use crate::process::{Process, Reader, Stat};
+use crate::process::{Process, ProcessStat, Reader};
 use crate::roots::Roots;
 use crate::worker;
 
-use super::TURN;
+use super::COLLECTIONS_PER_ROUND;
 
 /// A process whose kdamond is on.
 #[derive(Debug)]
@@ -39,8 +39,8 @@ impl Monitored {
 }
 
 /// Reads the state of a kdamond's thread; `None` if another thread has its number.
-fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Stat> {
-    let stat = Stat::read(roots, thread.pid, reader).ok()?;
+fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<ProcessStat> {
+    let stat = ProcessStat::read(roots, thread.pid, reader).ok()?;
     (stat.start_time == thread.start_time).then_some(stat)
 }
 
@@ -263,7 +263,9 @@ impl Commander {
             }
         }
         self.collections += 1;
-        if self.collections.is_multiple_of(TURN) && self.rotation.len() > self.kdamonds.len() {
+        if self.collections.is_multiple_of(COLLECTIONS_PER_ROUND)
+            && self.rotation.len() > self.kdamonds.len()
+        {
             self.assign()?;
         }
         Ok(())
@@ -283,7 +285,7 @@ impl Commander {
         self.stat(place).is_some_and(|stat| stat.is_uninterruptible())
     }
 
-    fn stat(&mut self, place: usize) -> Option<Stat> {
+    fn stat(&mut self, place: usize) -> Option<ProcessStat> {
         read_stat(self.threads[place]?, &self.roots, &mut self.reader)
     }
 
@@ -320,7 +322,7 @@ impl Commander {
             Err(_) => return Ok(false),
             Ok(task) => task,
         };
-        let target = Target::Process(task);
+        let target = DamonTarget::Process(task);
         let monitoring = Monitoring { target, attrs: self.attrs, schemes: vec![Scheme::stat()] };
         let reads_on = self.reads_on();
         let kdamond = &mut self.kdamonds[place];

@@ -20,7 +20,7 @@ use tierwise_core::observe::DamonAttrs;
 
 use super::{AccessMonitor, AccessReport, MonitorTarget, PATIENCE, ProcessRegion, thread_cpu};
 use crate::damon::operations;
-use crate::damon::trace::Trace;
+use crate::damon::trace::TraceBuffers;
 use crate::damon::{Admin, HostRegion};
 use crate::error::Result;
 use crate::process::Reader;
@@ -33,7 +33,7 @@ use commander::{Commander, Commands, DamonOrder, Monitored, TargetChange};
 pub const MAX: u32 = 16;
 
 /// Collections per turn.
-pub const TURN: u32 = 5;
+pub const COLLECTIONS_PER_ROUND: u32 = 5;
 
 /// Checks that the kernel has it and that this process may use it.
 ///
@@ -58,7 +58,7 @@ trait Reports: std::fmt::Debug + Send {
     fn take(&mut self, thread: i32) -> Option<&[HostRegion]>;
 }
 
-impl Reports for Trace {
+impl Reports for TraceBuffers {
     fn read(&mut self, threads: &[i32]) -> Result<()> {
         self.read(threads)
     }
@@ -133,7 +133,7 @@ impl DamonVaddr {
     /// reports the processes whose interval has ended since the last collection.
     #[must_use]
     pub fn with_tracepoint(self) -> Self {
-        match Trace::open(&self.roots) {
+        match TraceBuffers::open(&self.roots) {
             Ok(trace) => self.with_reports(Box::new(trace)),
             Err(problem) => {
                 tracing::warn!(

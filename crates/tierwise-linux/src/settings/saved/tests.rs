@@ -22,7 +22,7 @@ impl TestHost {
 
     fn open(&self) -> Settings {
         let (settings, report) = Settings::open(&self.roots, &self.state()).unwrap();
-        assert_eq!(report, Report::default());
+        assert_eq!(report, RestoreReport::default());
         settings
     }
 
@@ -34,7 +34,7 @@ impl TestHost {
         fs::write(knob.path(&self.roots), text).unwrap();
     }
 
-    fn restore(&self) -> Report {
+    fn restore(&self) -> RestoreReport {
         restore_after(&self.roots, &self.state(), || Ok(())).unwrap()
     }
 }
@@ -87,7 +87,7 @@ fn after_a_kill_only_own_settings_return() {
         ("1".into(), "65536".into())
     );
     assert!(!m.state().exists());
-    assert_eq!(m.restore(), Report::default());
+    assert_eq!(m.restore(), RestoreReport::default());
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn damaged_file_is_set_aside() {
     for length in 0..whole.len() - 1 {
         fs::write(m.state(), &whole[..length]).unwrap();
         let (settings, report) = Settings::open(&m.roots, &m.state()).unwrap();
-        let said = report.to_string();
-        assert!(said.contains("settings.json.damaged"), "{said}");
-        assert!(said.contains("compare ") && said.contains("numa_balancing"), "{said}");
+        let message = report.to_string();
+        assert!(message.contains("settings.json.damaged"), "{message}");
+        assert!(message.contains("compare ") && message.contains("numa_balancing"), "{message}");
         assert_eq!(m.shows(Knob::NumaBalancing), "0");
         drop(settings);
         assert!(!m.state().exists());
@@ -176,8 +176,8 @@ fn running_tierwise_blocks_restore() {
     let m = machine();
     let mut settings = m.open();
     settings.take(Knob::NumaBalancing, "0").unwrap();
-    let said = restore_after(&m.roots, &m.state(), || Ok(())).unwrap_err().to_string();
-    assert!(said.contains("in use by a Tierwise that still runs; stop it first"), "{said}");
+    let message = restore_after(&m.roots, &m.state(), || Ok(())).unwrap_err().to_string();
+    assert!(message.contains("in use by a Tierwise that still runs; stop it first"), "{message}");
     assert_eq!(m.shows(Knob::NumaBalancing), "0");
 }
 
@@ -185,13 +185,13 @@ fn running_tierwise_blocks_restore() {
 fn invalid_setting_is_refused_before_writing() {
     let m = machine();
     let mut settings = m.open();
-    let said = settings.take(Knob::NumaBalancing, "7").unwrap_err().to_string();
-    assert_eq!(said, "numa_balancing: found \"7\"; allowed: 0, 1, 2 or 3");
+    let message = settings.take(Knob::NumaBalancing, "7").unwrap_err().to_string();
+    assert_eq!(message, "numa_balancing: found \"7\"; allowed: 0, 1, 2 or 3");
     fs::remove_file(Knob::DamonStat.path(&m.roots)).unwrap();
     assert!(settings.take(Knob::DamonStat, "0").is_err());
     m.set(Knob::DemotionEnabled, "perhaps\n");
-    let said = settings.take(Knob::DemotionEnabled, "1").unwrap_err().to_string();
-    assert!(said.contains("demotion_enabled: found \"perhaps\""), "{said}");
+    let message = settings.take(Knob::DemotionEnabled, "1").unwrap_err().to_string();
+    assert!(message.contains("demotion_enabled: found \"perhaps\""), "{message}");
     assert!(!m.state().exists());
 }
 

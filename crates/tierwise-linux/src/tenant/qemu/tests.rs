@@ -10,7 +10,7 @@ fn found(roots: &Roots, guest: &Qemu) -> Option<i32> {
     find(roots, guest, &mut Reader::default()).unwrap().map(|process| process.pid)
 }
 
-fn said(roots: &Roots, guest: &Qemu) -> String {
+fn message(roots: &Roots, guest: &Qemu) -> String {
     find(roots, guest, &mut Reader::default()).unwrap_err().to_string()
 }
 
@@ -62,7 +62,7 @@ fn command_line_alone_is_not_trusted() {
     assert_eq!(found(&roots, &named("db-1")), Some(301));
     fs::remove_dir_all(roots.proc.join("301")).unwrap();
     assert_eq!(
-        said(&roots, &named("db-1")),
+        message(&roots, &named("db-1")),
         "no guest of a system user is named \"db-1\"; the name of another user's QEMU does not \
          count: process 8 is of user 1001; name it by its pid file, its QMP socket or its \
          control group"
@@ -75,7 +75,7 @@ fn two_guests_of_one_name_are_refused() {
     start(&roots, 9, 107, "db-1");
     crate::qemu::process::install(dir.path(), &roots, &[9]);
     assert_eq!(
-        said(&roots, &named("db-1")),
+        message(&roots, &named("db-1")),
         "2 guests are named \"db-1\": process 9 of user 107; process 301 of user 64055; name it \
          by its pid file, its QMP socket or its control group"
     );
@@ -96,7 +96,7 @@ fn guest_is_found_by_listening_socket() {
     fixture::put(&dir.path().join("nc"), "");
     fs::remove_file(roots.proc.join(format!("{own}/exe"))).unwrap();
     symlink(dir.path().join("nc"), roots.proc.join(format!("{own}/exe"))).unwrap();
-    let refused = said(&roots, &guest);
+    let refused = message(&roots, &guest);
     assert!(refused.contains(&format!("process {own} listens on ")), "{refused}");
     assert!(refused.contains("which is no QEMU"), "{refused}");
     drop(listener);
@@ -125,11 +125,11 @@ fn stale_or_foreign_pidfile_names_no_guest() {
     fixture::put(&path, "301\n");
     assert_eq!(found(&roots, &guest), Some(301));
     fixture::put(&path, "101\n");
-    assert!(said(&roots, &guest).contains("names process 101: its executable is not known"));
+    assert!(message(&roots, &guest).contains("names process 101: its executable is not known"));
     fixture::put(&path, "9999\n");
     assert_eq!(found(&roots, &guest), None);
     fs::write(&path, b"\x1b[2J\xff").unwrap();
-    let refused = said(&roots, &guest);
+    let refused = message(&roots, &guest);
     assert!(refused.contains("db.pid: found \"\\u{1b}[2J\\xff\""), "{refused}");
     let own = geteuid().as_raw();
     assert!(may_name(0, 107) && may_name(own, 107) && may_name(own + 1, own + 1));

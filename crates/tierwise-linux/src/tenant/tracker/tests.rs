@@ -38,7 +38,7 @@ fn groups_pids_and_guests_are_found() {
     );
     assert_eq!(all.groups(TenantId(0)).len(), 1);
     // Nothing has happened since.
-    assert_eq!(all.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(all.refresh(&roots).unwrap(), TenantChanges::default());
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn large_group_is_checked_in_rotation() {
         counted.set(counted.get() + usize::from(file.ends_with("stat")));
         None
     });
-    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(redis.refresh(&roots).unwrap(), TenantChanges::default());
     assert_eq!(read.get(), CHECKED);
     // The last two pids have other processes now, which two more refreshes find.
     start(&roots, last, 5000);
-    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(redis.refresh(&roots).unwrap(), TenantChanges::default());
     assert_eq!(redis.refresh(&roots).unwrap().joined.len(), 1);
 }
 
@@ -132,7 +132,7 @@ fn a_member_needs_no_second_list() {
     redis.refresh(&roots).unwrap();
     let procs = roots.cgroup.join("system.slice/redis-server.service/cgroup.procs");
     before(procs, 2, || panic!("listed twice"));
-    assert_eq!(redis.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(redis.refresh(&roots).unwrap(), TenantChanges::default());
     injected::end();
 }
 
@@ -145,7 +145,7 @@ fn reused_pid_of_a_list_is_unmanaged() {
     let changes = list.refresh(&roots).unwrap();
     assert_eq!((changes.left.len(), changes.joined.len()), (1, 0));
     assert_eq!(changes.ended, [TenantId(0)]);
-    assert_eq!(list.refresh(&roots).unwrap(), Changes::default());
+    assert_eq!(list.refresh(&roots).unwrap(), TenantChanges::default());
     assert_eq!(list.state(TenantId(0)), TenantState::Ended);
 }
 
@@ -207,8 +207,8 @@ fn unreadable_process_leaves_others_found() {
     let second = Some(TenantId(1));
     let (group, process) = (FaultScope::Group(memcached), FaultScope::Process(105));
     assert_eq!(faults, [(&group, second), (&process, second)]);
-    let said = &changes.faults.kept()[1].problem;
-    assert!(said.contains("105/stat: found \"104 (ev\\xffil) \""), "{said}");
+    let message = &changes.faults.kept()[1].problem;
+    assert!(message.contains("105/stat: found \"104 (ev\\xffil) \""), "{message}");
 }
 
 #[test]

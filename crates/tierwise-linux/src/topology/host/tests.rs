@@ -3,8 +3,8 @@ use std::time::Duration;
 use super::*;
 use crate::topology::{FigureSource, fixture};
 
-fn found(name: &str) -> Host {
-    Host::discover(&fixture::machine(name), None).unwrap()
+fn found(name: &str) -> LinuxHost {
+    LinuxHost::discover(&fixture::machine(name), None).unwrap()
 }
 
 fn listed(tiers: &[(&str, &[u32])]) -> Override {
@@ -70,11 +70,11 @@ fn one_tier_differs_from_one_node() {
 fn configured_tiers_split_a_flat_machine() {
     let roots = fixture::machine("flat-two-node");
     let list = listed(&[("DRAM", &[0]), ("CXL", &[1])]);
-    let host = Host::discover(&roots, Some(&list)).unwrap();
+    let host = LinuxHost::discover(&roots, Some(&list)).unwrap();
     assert_eq!(host.suitability(), Suitability::Tiered);
     assert_eq!((host.tier_of(0), host.tier_of(1)), (Some(TierId(0)), Some(TierId(1))));
     let wrong = listed(&[("DRAM", &[0]), ("CXL", &[2])]);
-    assert!(Host::discover(&roots, Some(&wrong)).is_err());
+    assert!(LinuxHost::discover(&roots, Some(&wrong)).is_err());
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn what_the_kernel_mixes_is_doubted() {
     let tiering = roots.sys.join("devices/virtual/memory_tiering");
     fixture::put(&tiering.join("memory_tier4/nodelist"), "0-2\n");
     fixture::put(&tiering.join("memory_tier22/nodelist"), "\n");
-    let doubts = Host::discover(&roots, None).unwrap().doubts();
+    let doubts = LinuxHost::discover(&roots, None).unwrap().doubts();
     assert!(doubts[0].starts_with("tier memory_tier4 holds node 2, without CPUs"), "{doubts:?}");
     let list = listed(&[("DRAM", &[0, 1]), ("CXL", &[2])]);
-    let doubts = Host::discover(&roots, Some(&list)).unwrap().doubts();
+    let doubts = LinuxHost::discover(&roots, Some(&list)).unwrap().doubts();
     assert_eq!(doubts.len(), 1);
     assert!(doubts[0].starts_with("memory of node 3 is in no tier"), "{doubts:?}");
 }
@@ -94,7 +94,7 @@ fn what_the_kernel_mixes_is_doubted() {
 #[test]
 fn offline_node_leaves_tier_and_returns() {
     let (_dir, roots) = fixture::copy("cxl-three-tier");
-    let mut host = Host::discover(&roots, None).unwrap();
+    let mut host = LinuxHost::discover(&roots, None).unwrap();
     let before = host.clone();
     assert_eq!(host.refresh(&roots).unwrap(), []);
     assert_eq!(host, before);
@@ -123,7 +123,7 @@ fn offline_node_leaves_tier_and_returns() {
 #[test]
 fn an_unknown_node_is_reported_once() {
     let (_dir, roots) = fixture::copy("cxl-three-tier");
-    let mut host = Host::discover(&roots, None).unwrap();
+    let mut host = LinuxHost::discover(&roots, None).unwrap();
     let tiering = roots.sys.join("devices/virtual/memory_tiering");
     fixture::put(&tiering.join("memory_tier30/nodelist"), "\n");
     fixture::put(&tiering.join("memory_tier31/nodelist"), "3\n");
@@ -136,7 +136,7 @@ fn an_unknown_node_is_reported_once() {
 #[test]
 fn a_failed_refresh_changes_nothing() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
-    let mut host = Host::discover(&roots, None).unwrap();
+    let mut host = LinuxHost::discover(&roots, None).unwrap();
     let before = host.clone();
     fixture::put(&nodes::directory(&roots).join("node1/meminfo"), "Node 1 MemTotal: ? kB\n");
     assert!(host.refresh(&roots).is_err());
@@ -148,7 +148,7 @@ fn kernels_without_tiers_or_zoneinfo_are_served() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
     std::fs::remove_dir_all(roots.sys.join("devices/virtual/memory_tiering")).unwrap();
     std::fs::remove_file(roots.proc.join("zoneinfo")).unwrap();
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     assert_eq!(host.tiers[0].name, "memory");
     assert!(matches!(host.suitability(), Suitability::OneTier { .. }));
     let size = host.tiers[0].capacity;
@@ -162,17 +162,17 @@ fn impossible_tier_counts_are_refused() {
         let tier = format!("devices/virtual/memory_tiering/memory_tier{rank}/nodelist");
         fixture::put(&roots.sys.join(tier), "0\n");
     }
-    let said = Host::discover(&roots, None).unwrap_err().to_string();
-    assert!(said.contains("the kernel has 11 memory tiers"), "{said}");
+    let message = LinuxHost::discover(&roots, None).unwrap_err().to_string();
+    assert!(message.contains("the kernel has 11 memory tiers"), "{message}");
     fixture::put(&nodes::directory(&roots).join("has_memory"), "\n");
-    let said = Host::discover(&roots, None).unwrap_err().to_string();
-    assert!(said.contains("no NUMA node with memory is online"), "{said}");
+    let message = LinuxHost::discover(&roots, None).unwrap_err().to_string();
+    assert!(message.contains("no NUMA node with memory is online"), "{message}");
 }
 
 #[test]
 fn fingerprint_follows_nodes_sizes_and_reserves() {
     let (_dir, roots) = fixture::copy("hmat-two-tier");
-    let host = Host::discover(&roots, None).unwrap();
+    let host = LinuxHost::discover(&roots, None).unwrap();
     let (mut reader, mut report) = (Reader::default(), Fingerprint::default());
     let mut changed = || host.has_changed(&roots, &mut reader, &mut report).unwrap();
     assert!(changed(), "nothing was known");

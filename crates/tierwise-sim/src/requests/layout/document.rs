@@ -1,7 +1,7 @@
 //! A document store on B-trees, as MongoDB on WiredTiger, serving YCSB's workload C: an index from
 //! `_id` to record number, and a record store from record number to document.
 
-use super::super::mix::{Group, Kind, Mix};
+use super::super::mix::{Mix, RequestKind, UnitGroup};
 use super::super::skew::{Skew, YCSB_THETA};
 use super::{divide, lines};
 
@@ -57,7 +57,7 @@ pub fn document(units: u32) -> Mix {
     ];
     let [index, inner, store] = divide(units, RESIDENT_BYTES, parts);
     let skew = Skew::Zipfian(YCSB_THETA);
-    let group = |name, loads, (first, count)| Group {
+    let group = |name, loads, (first, count)| UnitGroup {
         name,
         touches: 1.0,
         loads,
@@ -70,6 +70,6 @@ pub fn document(units: u32) -> Mix {
         group("inner page", INNER_MISSES, inner),
         group("record leaf", found, store),
     ];
-    let read = Kind { name: "read", share: 1.0, cpu_ns: 0.0, groups };
+    let read = RequestKind { name: "read", share: 1.0, cpu_ns: 0.0, groups };
     Mix { units, kinds: vec![read], cached: vec![index.0] }
 }

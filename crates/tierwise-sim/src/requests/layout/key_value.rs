@@ -1,6 +1,6 @@
 //! A key-value store: a hash table of pointers, and items that hold header, key and value together.
 
-use super::super::mix::{Group, Kind, Mix};
+use super::super::mix::{Mix, RequestKind, UnitGroup};
 use super::super::skew::Skew;
 use super::{divide, lines};
 
@@ -10,7 +10,7 @@ const BUCKET_BYTES: f64 = 8.0;
 
 /// A store.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KeyValue {
+pub struct KeyValueStore {
     /// Items.
     pub items: u64,
     /// Bytes of an item: header, key and value.
@@ -21,14 +21,14 @@ pub struct KeyValue {
 
 /// Reads of items: one line of the bucket's page, all lines of the item's.
 /// At least eight units.
-pub fn key_value(store: KeyValue, units: u32) -> Mix {
+pub fn key_value(store: KeyValueStore, units: u32) -> Mix {
     let units = units.max(8);
     let items = store.items as f64;
     let (buckets_bytes, items_bytes) = (items * BUCKET_BYTES, items * store.item_bytes);
     let all = buckets_bytes + items_bytes;
     let [(table, buckets), (heap, _)] = divide(units, all, [buckets_bytes, items_bytes]);
     let groups = vec![
-        Group {
+        UnitGroup {
             name: "bucket",
             touches: 1.0,
             loads: 1.0,
@@ -36,7 +36,7 @@ pub fn key_value(store: KeyValue, units: u32) -> Mix {
             // Neighbouring buckets hold unrelated keys: a unit of them is as popular as any.
             units: Skew::Even.over(store.items, table, buckets),
         },
-        Group {
+        UnitGroup {
             name: "item",
             touches: 1.0,
             loads: lines(store.item_bytes),
@@ -44,6 +44,6 @@ pub fn key_value(store: KeyValue, units: u32) -> Mix {
             units: store.skew.over(store.items, heap, units - heap),
         },
     ];
-    let get = Kind { name: "get", share: 1.0, cpu_ns: 0.0, groups };
+    let get = RequestKind { name: "get", share: 1.0, cpu_ns: 0.0, groups };
     Mix { units, kinds: vec![get], cached: vec![] }
 }

@@ -9,7 +9,7 @@ mod key_value;
 mod transaction;
 
 pub use document::document;
-pub use key_value::{KeyValue, key_value};
+pub use key_value::{KeyValueStore, key_value};
 pub use transaction::transaction;
 
 /// Divides units among structures in proportion to their bytes, each at least one; what is left
@@ -40,7 +40,8 @@ mod tests {
 
     #[test]
     fn layouts_stay_sound_at_every_size() {
-        let store = KeyValue { items: 1_000_000, item_bytes: 1_050.0, skew: Skew::Zipfian(0.99) };
+        let store =
+            KeyValueStore { items: 1_000_000, item_bytes: 1_050.0, skew: Skew::Zipfian(0.99) };
         for units in [8, 9, 100, 1_000, 31_000] {
             for mix in [key_value(store, units), document(units), transaction(units)] {
                 assert!(mix.is_sound() && mix.units == units, "{units}");

@@ -7,7 +7,7 @@
 //! order lines that a minute of them fills.
 
 use super::super::alias::AliasTable;
-use super::super::mix::{Group, Kind, Mix, Popularity};
+use super::super::mix::{Mix, Popularity, RequestKind, UnitGroup};
 use super::super::skew::{nurand, repeated};
 use super::{divide, lines};
 
@@ -108,7 +108,7 @@ impl Tables {
         }
     }
 
-    fn new_order(&self) -> Vec<Group> {
+    fn new_order(&self) -> Vec<UnitGroup> {
         vec![
             group("item", LINES, ITEM_MISSES, 0.0, &self.items),
             group("stock index", LINES, LOOK_UP_MISSES, 0.0, &self.stock_index),
@@ -120,7 +120,7 @@ impl Tables {
         ]
     }
 
-    fn payment(&self) -> Vec<Group> {
+    fn payment(&self) -> Vec<UnitGroup> {
         vec![
             group("customer index", 1.0 + BY_NAME, LOOK_UP_MISSES, 0.0, &self.customer_index),
             group("customer", 1.0, lines(CUSTOMER.1 + HEADER) - 1.0, 1.0, &self.customers),
@@ -129,15 +129,21 @@ impl Tables {
     }
 }
 
-fn group(name: &'static str, touches: f64, loads: f64, stores: f64, units: &Popularity) -> Group {
-    Group { name, touches, loads, stores, units: units.clone() }
+fn group(
+    name: &'static str,
+    touches: f64,
+    loads: f64,
+    stores: f64,
+    units: &Popularity,
+) -> UnitGroup {
+    UnitGroup { name, touches, loads, stores, units: units.clone() }
 }
 
 /// New orders and payments over `units` units, of which there must be at least eight.
 pub fn transaction(units: u32) -> Mix {
     let units = units.max(8);
     let tables = Tables::over(units);
-    let kind = |name, share, cpu_ns, groups| Kind { name, share, cpu_ns, groups };
+    let kind = |name, share, cpu_ns, groups| RequestKind { name, share, cpu_ns, groups };
     Mix {
         units,
         kinds: vec![

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::http::Server;
+use crate::http::HttpServer;
 
 /// Turns a test that hangs into one that fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An answer.
-pub(super) struct Answer {
+pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) head: String,
     pub(super) body: String,
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(super) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
     }
@@ -34,18 +34,18 @@ impl Answer {
     }
 }
 
-pub(super) fn get(server: &Server, path: &str) -> Answer {
+pub(super) fn get(server: &HttpServer, path: &str) -> HttpAnswer {
     ask(server, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
 }
 
-pub(super) fn ask(server: &Server, request: &str) -> Answer {
+pub(super) fn ask(server: &HttpServer, request: &str) -> HttpAnswer {
     let mut stream = connect(server.address());
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text:?}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head: head.to_owned(), body: body.to_owned() }
+    HttpAnswer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 pub(super) fn connect(address: SocketAddr) -> TcpStream {
@@ -55,11 +55,11 @@ pub(super) fn connect(address: SocketAddr) -> TcpStream {
 }
 
 /// An open event stream.
-pub(super) struct Events(BufReader<TcpStream>);
+pub(super) struct EventStream(BufReader<TcpStream>);
 
-impl Events {
+impl EventStream {
     /// Opens a stream; the status shows whether the server granted it.
-    pub(super) fn open(server: &Server) -> (u16, Self) {
+    pub(super) fn open(server: &HttpServer) -> (u16, Self) {
         let mut stream = connect(server.address());
         let request = "GET /api/v1/events HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).unwrap();

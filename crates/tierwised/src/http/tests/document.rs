@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::client::{Events, get};
+use super::client::{EventStream, get};
 use super::start;
 
-fn document() -> (super::Server, Value) {
+fn document() -> (super::HttpServer, Value) {
     let (server, _views) = start();
     let document = get(&server, "/api/v1/openapi.json").json();
     (server, document)
@@ -16,7 +16,7 @@ fn api_description_covers_all_paths() {
     let (_server, document) = document();
     assert_eq!(document["info"]["title"], "tierwised");
     assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
-    let said = |what: &Value, place: &str| {
+    let message = |what: &Value, place: &str| {
         assert!(what["description"].as_str().is_some_and(|text| text.len() > 3), "{place}");
     };
     let paths = document["paths"].as_object().unwrap();
@@ -24,13 +24,17 @@ fn api_description_covers_all_paths() {
         let operation = &item["get"];
         assert!(operation["summary"].is_string(), "{path}");
         assert_eq!(item.as_object().unwrap().len(), 1, "{path}: reading only");
-        operation["responses"].as_object().unwrap().values().for_each(|answer| said(answer, path));
-        operation["parameters"].as_array().into_iter().flatten().for_each(|key| said(key, path));
+        operation["responses"]
+            .as_object()
+            .unwrap()
+            .values()
+            .for_each(|answer| message(answer, path));
+        operation["parameters"].as_array().into_iter().flatten().for_each(|key| message(key, path));
     }
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
-        said(schema, name);
+        message(schema, name);
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-            said(property, &format!("{name}.{key}"));
+            message(property, &format!("{name}.{key}"));
         }
     }
 }
@@ -42,7 +46,7 @@ fn every_answer_matches_its_schema() {
         let content = item["get"]["responses"]["200"]["content"].as_object().unwrap();
         let (media_type, body) = content.iter().next().unwrap();
         let answered = if media_type == "text/event-stream" {
-            Events::open(&server).1.next().unwrap()
+            EventStream::open(&server).1.next().unwrap()
         } else {
             let answer = get(&server, &path.replace("{name}", "shop"));
             assert_eq!(answer.status, 200, "{path}");

@@ -2,7 +2,7 @@
 
 use super::client::{ask, get};
 use super::start;
-use crate::http::Server;
+use crate::http::HttpServer;
 
 #[test]
 fn only_requests_that_name_loopback_are_answered() {
@@ -86,11 +86,12 @@ fn answers_carry_browser_restrictions() {
 fn used_or_public_address_is_refused() {
     let (server, views) = start();
     let (waker, _asked) = crossbeam_channel::bounded(1);
-    let refused =
-        |listen| Server::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string();
-    let said = refused(server.address());
-    assert!(said.contains(&format!("http.listen: {} is in use", server.address())), "{said}");
-    assert!(said.contains("write another port"), "{said}");
-    let said = refused("0.0.0.0:0".parse().unwrap());
-    assert!(said.contains("found 0.0.0.0:0; allowed: a loopback address"), "{said}");
+    let refused = |listen| {
+        HttpServer::start(listen, views.subscribe(), waker.clone()).err().unwrap().to_string()
+    };
+    let message = refused(server.address());
+    assert!(message.contains(&format!("http.listen: {} is in use", server.address())), "{message}");
+    assert!(message.contains("write another port"), "{message}");
+    let message = refused("0.0.0.0:0".parse().unwrap());
+    assert!(message.contains("found 0.0.0.0:0; allowed: a loopback address"), "{message}");
 }

@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use super::client::{connect, get};
 use super::{snapshot, start, start_with};
-use crate::http::Server;
-use crate::http::places::{MAX_CONNECTIONS, Place, Places};
+use crate::http::HttpServer;
+use crate::http::places::{ConnectionPlace, MAX_CONNECTIONS, Places};
 use crate::http::server::Deadlines;
 use crate::system::optional::{Optional, Unavailable};
 
@@ -38,7 +38,7 @@ fn oldest_answer_makes_room() {
             held.push(places.take().await.unwrap());
         }
         // All have sent a whole request, the first is an event stream, and none is done.
-        held.iter().for_each(Place::answer);
+        held.iter().for_each(ConnectionPlace::answer);
         held[0].keep();
         let oldest = held.remove(1);
         let leaves = async {
@@ -57,7 +57,7 @@ fn busy_port_costs_http_only() {
     let unavailable = Unavailable::default();
     let (views, _) = watch::channel(Arc::new(snapshot()));
     let (waker, _asked) = bounded(1);
-    let attempt = move || Server::start(address, views.subscribe(), waker.clone());
+    let attempt = move || HttpServer::start(address, views.subscribe(), waker.clone());
     let _http = Optional::start("http", &unavailable, attempt).unwrap();
     let (feature, reason) = unavailable.list().remove(0);
     assert!(feature == "http" && reason.contains("is in use by another program"), "{reason}");

@@ -3,14 +3,14 @@
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use super::client::{Events, get};
+use super::client::{EventStream, get};
 use super::start;
 use crate::http::app::MAX_STREAMS;
 
 #[test]
 fn stream_starts_with_view_and_follows() {
     let (server, views) = start();
-    let (status, mut events) = Events::open(&server);
+    let (status, mut events) = EventStream::open(&server);
     assert_eq!(status, 200);
     let first = events.next().unwrap();
     assert_eq!((&first["uptime"], &first["tenants"][0]["name"]), (&12.5.into(), &"shop".into()));
@@ -21,7 +21,7 @@ fn stream_starts_with_view_and_follows() {
 #[test]
 fn streams_end_with_the_views() {
     let (server, views) = start();
-    let (_, mut events) = Events::open(&server);
+    let (_, mut events) = EventStream::open(&server);
     events.next().unwrap();
     drop(views);
     assert!(events.next().is_none());
@@ -33,7 +33,7 @@ fn streams_end_with_the_views() {
 fn streams_end_with_the_server() {
     let (server, _views) = start();
     let address = server.address();
-    let (_, mut events) = Events::open(&server);
+    let (_, mut events) = EventStream::open(&server);
     events.next().unwrap();
     drop(server);
     assert!(events.next().is_none());
@@ -43,7 +43,7 @@ fn streams_end_with_the_server() {
 #[test]
 fn excess_stream_ends_the_oldest() {
     let (server, _views) = start();
-    let mut open: Vec<_> = (0..=MAX_STREAMS).map(|_| Events::open(&server)).collect();
+    let mut open: Vec<_> = (0..=MAX_STREAMS).map(|_| EventStream::open(&server)).collect();
     assert!(open.iter().all(|(status, _)| *status == 200));
     let (_, oldest) = &mut open[0];
     while oldest.next().is_some() {}

@@ -13,30 +13,31 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, bounded};
 use tokio::sync::watch;
 
-use super::Server;
+use super::HttpServer;
 use super::server::Deadlines;
 use crate::view::{
-    Counters, DecisionView, Failed, Mode, Snapshot, TenantTierView, TenantView, TierView,
+    DaemonCounters, DaemonMode, DecisionView, Failed, Snapshot, TenantTierView, TenantView,
+    TierView,
 };
 
 /// A server with a snapshot, and the sender of further ones.
-fn start() -> (Server, watch::Sender<Arc<Snapshot>>) {
+fn start() -> (HttpServer, watch::Sender<Arc<Snapshot>>) {
     let (server, views, _) = start_asking();
     (server, views)
 }
 
 /// The same, with other deadlines.
-fn start_with(deadlines: Deadlines) -> (Server, watch::Sender<Arc<Snapshot>>) {
+fn start_with(deadlines: Deadlines) -> (HttpServer, watch::Sender<Arc<Snapshot>>) {
     let (views, seen) = watch::channel(Arc::new(snapshot()));
     let listen = "127.0.0.1:0".parse().unwrap();
-    (Server::start_with(listen, seen, bounded(1).0, deadlines).unwrap(), views)
+    (HttpServer::start_with(listen, seen, bounded(1).0, deadlines).unwrap(), views)
 }
 
 /// The same, with the receiver of its requests for newer ones.
-fn start_asking() -> (Server, watch::Sender<Arc<Snapshot>>, Receiver<()>) {
+fn start_asking() -> (HttpServer, watch::Sender<Arc<Snapshot>>, Receiver<()>) {
     let (views, seen) = watch::channel(Arc::new(snapshot()));
     let (waker, asked) = bounded(1);
-    (Server::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap(), views, asked)
+    (HttpServer::start("127.0.0.1:0".parse().unwrap(), seen, waker).unwrap(), views, asked)
 }
 
 /// A name that every format has to escape.
@@ -63,13 +64,13 @@ fn snapshot() -> Snapshot {
         version: "1.2.3".into(),
         uptime: 12.5,
         policy: "tierwise".into(),
-        mode: Mode::DryRun,
+        mode: DaemonMode::DryRun,
         tiers: vec![tier("fast", 100), tier("slow", (1 << 60) + 1)],
         tenants: vec![tenant("shop"), tenant(AWKWARD)],
-        counters: Counters {
+        counters: DaemonCounters {
             rounds: 7,
             demote_fail: vec![Failed { reason: "busy".into(), count: 3 }],
-            ..Counters::default()
+            ..DaemonCounters::default()
         },
         decisions: vec![decision(1.0, "shop"), decision(2.0, "gone"), decision(3.0, "shop")],
         ..Snapshot::default()

@@ -33,11 +33,11 @@ fn config(tenants: &[(&str, &Path)]) -> Config {
 }
 
 /// The first answers of these tenants, sorted.
-fn said(guests: &Guests, count: usize) -> Vec<String> {
-    let mut said: Vec<String> =
+fn message(guests: &Guests, count: usize) -> Vec<String> {
+    let mut message: Vec<String> =
         (0..count).map(|_| guests.answers.recv_timeout(AMPLE).unwrap()).collect();
-    said.sort();
-    said
+    message.sort();
+    message
 }
 
 #[test]
@@ -51,15 +51,15 @@ fn starting_guest_is_asked_or_reported() {
     let (mut guests, peers) = (Guests::new(), Peers::start());
     // The third has no QMP socket, and the fourth was removed meanwhile.
     guests.ask(&[0, 1, 2, 3].map(TenantId), &config, &peers);
-    let said = said(&guests, 2);
+    let message = message(&guests, 2);
     let expected = "tenant \"db\": a guest with 1 CPUs (threads 4712) and memory devices: \
                     \"/objects/mem1\" of 1024 MiB";
-    assert_eq!(said[0], expected);
+    assert_eq!(message[0], expected);
     assert!(
-        said[1]
+        message[1]
             .starts_with("tenant \"gone\": the CPUs and memory devices of its guest are unknown")
     );
-    assert!(said[1].contains("is QEMU running with -qmp"), "{}", said[1]);
+    assert!(message[1].contains("is QEMU running with -qmp"), "{}", message[1]);
     assert!(guests.answers().is_empty());
     thread.join().unwrap();
 }
@@ -76,12 +76,12 @@ fn hanging_guest_delays_no_other() {
     let config = config(&[("silent", &silent), ("full", &full), ("db", &db)]);
     let (mut guests, peers) = (Guests { patience: AMPLE, ..Guests::new() }, Peers::start());
     guests.ask(&[0, 1, 2].map(TenantId), &config, &peers);
-    assert!(said(&guests, 1)[0].starts_with("tenant \"db\": a guest with 1 CPUs"));
+    assert!(message(&guests, 1)[0].starts_with("tenant \"db\": a guest with 1 CPUs"));
     thread.join().unwrap();
     // The wait for them ends.
     let mut hasty = Guests { patience: Duration::from_millis(200), ..Guests::new() };
     hasty.ask(&[0, 1].map(TenantId), &config, &peers);
-    for words in said(&hasty, 2) {
+    for words in message(&hasty, 2) {
         assert!(words.contains("no whole answer within 200ms"), "{words}");
     }
 }
@@ -128,11 +128,15 @@ fn guest_text_is_escaped_and_cut() {
     let config = config(&[("endless", &endless), ("foreign", &foreign), ("named", &named)]);
     let (mut guests, peers) = (Guests { patience: AMPLE, ..Guests::new() }, Peers::start());
     guests.ask(&[0, 1, 2].map(TenantId), &config, &peers);
-    let said = said(&guests, 3);
-    assert!(said[0].contains("found more than 1048576 bytes"), "{}", said[0]);
-    assert!(said[1].contains("\\u{1b}[2J") && said[1].contains("more bytes"), "{}", said[1]);
-    assert!(said[2].ends_with("and 92 more"), "{}", said[2]);
-    for words in &said {
+    let message = message(&guests, 3);
+    assert!(message[0].contains("found more than 1048576 bytes"), "{}", message[0]);
+    assert!(
+        message[1].contains("\\u{1b}[2J") && message[1].contains("more bytes"),
+        "{}",
+        message[1]
+    );
+    assert!(message[2].ends_with("and 92 more"), "{}", message[2]);
+    for words in &message {
         assert!(words.len() < 3000 && !words.contains('\x1b'), "{}: {words:.300}", words.len());
     }
 }
@@ -144,7 +148,7 @@ fn restarting_guest_is_asked_once_a_minute() {
     let config = config(&[("gone", &gone)]);
     let (mut guests, peers) = (Guests::new(), Peers::start());
     guests.ask(&[TenantId(0)], &config, &peers);
-    said(&guests, 1);
+    message(&guests, 1);
     for _ in 0..100 {
         guests.ask(&[TenantId(0)], &config, &peers);
     }

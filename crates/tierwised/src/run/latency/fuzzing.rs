@@ -1,7 +1,7 @@
 //! The parsers of this directory as functions of bytes, with their invariants.
 
-use super::histogram::Histogram;
-use super::reply::{MEMCACHED, REDIS, Service};
+use super::histogram::LatencyHistogram;
+use super::reply::{LineService, MEMCACHED, REDIS};
 use super::{head, source};
 
 /// Max bytes of a problem's text: two quotations and the words around them.
@@ -9,7 +9,7 @@ const MAX_PROBLEM: usize = 1500;
 
 pub(crate) fn prometheus(bytes: &[u8]) {
     let read = |piece: usize| {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for piece in bytes.chunks(piece) {
             histogram.take(piece)?;
         }
@@ -22,7 +22,7 @@ pub(crate) fn prometheus(bytes: &[u8]) {
             assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
             let _ = source::since_then(&buckets);
         }
-        Err(said) => assert!(said.len() < MAX_PROBLEM),
+        Err(message) => assert!(message.len() < MAX_PROBLEM),
     }
 }
 
@@ -34,9 +34,9 @@ pub(crate) fn memcached(bytes: &[u8]) {
     reply(MEMCACHED, bytes);
 }
 
-fn reply(service: Service, bytes: &[u8]) {
-    if let Err(said) = service.check(bytes) {
-        assert!(said.len() < MAX_PROBLEM);
+fn reply(service: LineService, bytes: &[u8]) {
+    if let Err(message) = service.check(bytes) {
+        assert!(message.len() < MAX_PROBLEM);
     }
 }
 
@@ -44,6 +44,6 @@ pub(crate) fn http_head(bytes: &[u8]) {
     let end = head::end(bytes).unwrap_or(bytes.len());
     match head::body_length(&bytes[..end]) {
         Ok(length) => assert!(length.is_none_or(|length| length <= head::MAX_BODY)),
-        Err(said) => assert!(said.len() < MAX_PROBLEM),
+        Err(message) => assert!(message.len() < MAX_PROBLEM),
     }
 }

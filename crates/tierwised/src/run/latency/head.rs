@@ -76,15 +76,15 @@ mod tests {
             ("HTTP/1.0 200 OK\r\nContent-Length: 99999999\r\n\r\n", "allowed: 4194304"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "its body is \"chunked\""),
         ] {
-            let said = of(head).unwrap_err();
-            assert!(said.contains(why), "{said}");
+            let message = of(head).unwrap_err();
+            assert!(message.contains(why), "{message}");
         }
     }
 
     #[test]
     fn long_status_line_is_cut() {
         let head = format!("HTTP/1.0 500 {}\r\n\r\n", "\x1b[2J x".repeat(1 << 20));
-        let said = body_length(head.as_bytes()).unwrap_err();
-        assert!(said.len() < 700 && !said.contains('\x1b'), "{}", said.len());
+        let message = body_length(head.as_bytes()).unwrap_err();
+        assert!(message.len() < 700 && !message.contains('\x1b'), "{}", message.len());
     }
 }

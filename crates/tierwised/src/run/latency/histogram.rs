@@ -44,7 +44,7 @@ impl Ord for Bound {
 
 /// A histogram that is being read, summed over all labels except the bound.
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub(super) struct LatencyHistogram {
     metric: String,
     buckets: BTreeMap<Bound, f64>,
     /// The start of a line whose end has not arrived yet.
@@ -53,7 +53,7 @@ pub(super) struct Histogram {
     skipping: bool,
 }
 
-impl Histogram {
+impl LatencyHistogram {
     pub(super) fn new(metric: &str) -> Self {
         Self {
             metric: metric.to_owned(),
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, piece: usize) -> Result<Vec<(f64, f64)>, String> {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for piece in text.as_bytes().chunks(piece) {
             histogram.take(piece)?;
         }
@@ -243,8 +243,8 @@ mod tests {
             "h_bucket{a=\"1\"} 1",
             "h_bucket{} 1",
         ] {
-            let said = read(line, 64).unwrap_err();
-            assert!(said.contains("expected a label le"), "{line}: {said}");
+            let message = read(line, 64).unwrap_err();
+            assert!(message.contains("expected a label le"), "{line}: {message}");
         }
         let huge = "h_bucket{le=\"-1e308\"} 1\nh_bucket{le=\"1e308\"} \
                     1e308\nh_bucket{le=\"1e99999\"} 1e308\n";
@@ -258,13 +258,13 @@ mod tests {
         let lines =
             |n: usize| (0..n).map(|i| format!("h_bucket{{le=\"{i}\"}} {i}\n")).collect::<String>();
         assert_eq!(read(&lines(MAX_BOUNDS), 4096).unwrap().len(), MAX_BOUNDS);
-        let said = read(&lines(20_000), 4096).unwrap_err();
-        assert_eq!(said, "\"h\" has more than 4096 different bounds");
+        let message = read(&lines(20_000), 4096).unwrap_err();
+        assert_eq!(message, "\"h\" has more than 4096 different bounds");
     }
 
     #[test]
     fn endless_line_is_skipped_not_kept() {
-        let mut histogram = Histogram::new("h");
+        let mut histogram = LatencyHistogram::new("h");
         for _ in 0..100 {
             histogram.take(&[b'x'; 4096]).unwrap();
             assert!(histogram.started.capacity() <= 2 * MAX_LINE);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Outcome, Reading};
+use super::{LatencyOutcome, LatencyReading};
 
 /// Min seconds between two log lines about one tenant's problem: a service may fail every other
 /// second, and `status` shows the current problem anyway.
@@ -34,9 +34,9 @@ impl Known {
     pub(in crate::run) fn read(
         &mut self,
         tenant: &str,
-        outcome: Outcome,
+        outcome: LatencyOutcome,
         at: f64,
-    ) -> Option<Reading> {
+    ) -> Option<LatencyReading> {
         let known = self.tenants.entry(tenant.to_owned()).or_default();
         match outcome {
             Ok(reading) => {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(known.read("a", Err("no process listens there".into()), 1.0), None);
         assert_eq!((known.p99("a"), known.problem("a")), (None, Some("no process listens there")));
         assert_eq!((known.p99("b"), known.problem("b")), (Some(Duration::from_millis(5)), None));
-        let reading = Reading { p99: Duration::from_millis(4), operations: 7 };
+        let reading = LatencyReading { p99: Duration::from_millis(4), operations: 7 };
         assert_eq!(known.read("a", Ok(Some(reading)), 2.0), Some(reading));
         assert_eq!(known.problem("a"), None);
         known.read("b", Err("gone".into()), 3.0);

@@ -2,10 +2,10 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tierwised::run::latency::metered::Allowance;
+//! use tierwised::run::latency::metered::CpuAllowance;
 //!
 //! // 1 % of a CPU: 100 ms in ten seconds.
-//! let mut allowance = Allowance::new(0.01);
+//! let mut allowance = CpuAllowance::new(0.01);
 //! assert_eq!(allowance.spend(Duration::from_millis(60)), None);
 //! allowance.earn(Duration::from_secs(1));
 //! assert_eq!(allowance.left(), Duration::from_millis(50));
@@ -24,14 +24,14 @@ const WINDOW_S: f64 = 10.0;
 
 /// CPU time that an endpoint may use: a token bucket that fills at a constant rate.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowance {
+pub struct CpuAllowance {
     /// Part of one CPU.
     rate: f64,
     /// Seconds. Below zero the endpoint has used more than its allowance.
     left: f64,
 }
 
-impl Allowance {
+impl CpuAllowance {
     /// A full allowance of a part of one CPU.
     pub fn new(rate: f64) -> Self {
         Self { rate, left: rate * WINDOW_S }

@@ -27,8 +27,8 @@ use crossbeam_channel::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use self::metered::{Allowance, Metered};
-use self::source::Source;
+use self::metered::{CpuAllowance, Metered};
+use self::source::LatencySource;
 use super::peers::Peers;
 use crate::config::{Config, Latency};
 
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A latency that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct LatencyReading {
     /// The 99th percentile since the reading before.
     pub(super) p99: Duration,
     /// Requests since the reading before, where they are known.
@@ -49,10 +49,10 @@ pub(super) struct Reading {
 }
 
 /// The outcome of reading an endpoint: no reading if there were no requests, or the problem.
-pub(super) type Outcome = Result<Option<Reading>, String>;
+pub(super) type LatencyOutcome = Result<Option<LatencyReading>, String>;
 
 /// Outcomes that the daemon has not taken yet: at most one per tenant.
-type Board = Arc<Mutex<BTreeMap<String, Outcome>>>;
+type Board = Arc<Mutex<BTreeMap<String, LatencyOutcome>>>;
 
 /// Interval and limits of reading an endpoint.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +117,7 @@ impl Readers {
     }
 
     /// The outcomes since the last call, by tenant.
-    pub(super) fn take(&self) -> BTreeMap<String, Outcome> {
+    pub(super) fn take(&self) -> BTreeMap<String, LatencyOutcome> {
         std::mem::take(&mut *board(&self.board))
     }
 }
@@ -129,13 +129,13 @@ impl Drop for Readers {
 }
 
 /// A task that panicked leaves no half-written entry: one call inserts it.
-fn board(board: &Board) -> MutexGuard<'_, BTreeMap<String, Outcome>> {
+fn board(board: &Board) -> MutexGuard<'_, BTreeMap<String, LatencyOutcome>> {
     board.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn read_on(endpoint: Endpoint, limits: Limits, found: Board, wake: Sender<()>) {
-    let mut source = Source::new(endpoint.latency);
-    let mut allowance = Allowance::new(limits.budget);
+    let mut source = LatencySource::new(endpoint.latency);
+    let mut allowance = CpuAllowance::new(limits.budget);
     let mut before = Instant::now();
     loop {
         let started = Instant::now();
@@ -151,10 +151,10 @@ async fn read_on(endpoint: Endpoint, limits: Limits, found: Board, wake: Sender<
 
 /// One reading within the limits, and how long to pause if it cost too much.
 async fn read_once(
-    source: &mut Source,
+    source: &mut LatencySource,
     limits: Limits,
-    allowance: &mut Allowance,
-) -> (Outcome, Option<Duration>) {
+    allowance: &mut CpuAllowance,
+) -> (LatencyOutcome, Option<Duration>) {
     let mut used = Duration::ZERO;
     let read = Metered::new(source.read(limits.patience), allowance.left(), &mut used).await;
     // A reading that was cut off has used more than its allowance.
@@ -177,13 +177,13 @@ fn too_costly(used: Duration, pause: Duration, budget: f64) -> String {
 }
 
 /// Puts an outcome on the board. The requests of an outcome that was not taken yet are added.
-fn note(board: &mut BTreeMap<String, Outcome>, tenant: &str, outcome: Outcome) {
+fn note(board: &mut BTreeMap<String, LatencyOutcome>, tenant: &str, outcome: LatencyOutcome) {
     let known = board.get(tenant).and_then(|known| known.as_ref().ok()).copied().flatten();
     let outcome = match (known, outcome) {
         (Some(known), Ok(None)) => Ok(Some(known)),
         (Some(known), Ok(Some(new))) => {
             let operations = known.operations.saturating_add(new.operations);
-            Ok(Some(Reading { operations, ..new }))
+            Ok(Some(LatencyReading { operations, ..new }))
         }
         (_, outcome) => outcome,
     };

@@ -7,18 +7,19 @@ pub(super) const MAX_LEN: usize = 512;
 
 /// A service that answers a request by one line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Service {
+pub(super) struct LineService {
     pub(super) request: &'static [u8],
     answer: &'static [u8],
 }
 
 /// Redis, by its `PING` (RESP's inline command, which every version knows).
-pub(super) const REDIS: Service = Service { request: b"PING\r\n", answer: b"+PONG" };
+pub(super) const REDIS: LineService = LineService { request: b"PING\r\n", answer: b"+PONG" };
 
 /// Memcached, by its `version`.
-pub(super) const MEMCACHED: Service = Service { request: b"version\r\n", answer: b"VERSION" };
+pub(super) const MEMCACHED: LineService =
+    LineService { request: b"version\r\n", answer: b"VERSION" };
 
-impl Service {
+impl LineService {
     /// Returns true if the bytes read so far are the whole answer.
     ///
     /// # Errors
@@ -49,10 +50,10 @@ mod tests {
         assert_eq!(REDIS.check(b"+PO"), Ok(false));
         assert_eq!(REDIS.check(b"+PONG\r\n"), Ok(true));
         assert_eq!(MEMCACHED.check(b"VERSION 1.6.21\r\n"), Ok(true));
-        let said = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
-        assert_eq!(said, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
+        let message = REDIS.check(b"-NOAUTH \x1b[31mno\r\n").unwrap_err();
+        assert_eq!(message, "answered \"-NOAUTH \\u{1b}[31mno\"; expected \"+PONG\"");
         let long = [b"+PONG".as_slice(), &[b'x'; MAX_LEN]].concat();
-        let said = REDIS.check(&long).unwrap_err();
-        assert!(said.contains("without an end of line") && said.len() < 250, "{said}");
+        let message = REDIS.check(&long).unwrap_err();
+        assert!(message.contains("without an end of line") && message.len() < 250, "{message}");
     }
 }

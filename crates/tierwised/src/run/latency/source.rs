@@ -6,12 +6,12 @@ use anyhow::{Context, anyhow, bail};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
-use super::Reading;
+use super::LatencyReading;
 use super::head;
-use super::histogram::{Histogram, difference, quantile};
-use super::reply::{self, MEMCACHED, REDIS, Service};
+use super::histogram::{LatencyHistogram, difference, quantile};
+use super::reply::{self, LineService, MEMCACHED, REDIS};
 use crate::config::{Latency, loopback};
-use crate::run::peers::Stream;
+use crate::run::peers::PeerStream;
 
 /// Round trips per reading: a 99th percentile needs a hundred, and they cost a service next to
 /// nothing.
@@ -24,19 +24,22 @@ const PIECE: usize = 16 << 10;
 const MAX_S: f64 = 3600.0;
 
 /// An endpoint and its previous reading.
-pub(super) struct Source {
+pub(super) struct LatencySource {
     latency: Latency,
     before: Vec<(f64, f64)>,
 }
 
-impl Source {
+impl LatencySource {
     pub(super) fn new(latency: Latency) -> Self {
         Self { latency, before: Vec::new() }
     }
 
     /// Reads the 99th percentile and the number of requests since the last reading; none if there
     /// were no requests. The whole reading takes at most `patience`.
-    pub(super) async fn read(&mut self, patience: Duration) -> anyhow::Result<Option<Reading>> {
+    pub(super) async fn read(
+        &mut self,
+        patience: Duration,
+    ) -> anyhow::Result<Option<LatencyReading>> {
         let talk = Talk { patience, deadline: Instant::now() + patience };
         match &self.latency {
             Latency::Prometheus { address, metric } => {
@@ -70,7 +73,11 @@ impl Talk {
         timeout_at(self.deadline, part).await.map_err(late)?
     }
 
-    async fn round_trips(self, address: &str, service: Service) -> anyhow::Result<Option<Reading>> {
+    async fn round_trips(
+        self,
+        address: &str,
+        service: LineService,
+    ) -> anyhow::Result<Option<LatencyReading>> {
         let stream = self.within(connect(address)).await?;
         let mut times = Vec::with_capacity(ROUND_TRIPS);
         while times.len() < ROUND_TRIPS {
@@ -89,27 +96,27 @@ impl Talk {
         }
         times.sort_unstable();
         let p99 = times[times.len() * 99 / 100];
-        Ok(Some(Reading { p99, operations: 0 }))
+        Ok(Some(LatencyReading { p99, operations: 0 }))
     }
 }
 
 /// The reading of the requests in these buckets.
-pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<Reading>> {
+pub(super) fn since_then(since: &[(f64, f64)]) -> anyhow::Result<Option<LatencyReading>> {
     let operations = since.last().map_or(0.0, |bucket| bucket.1) as u64;
     let Some(p99) = quantile(since, 0.99).filter(|_| operations > 0) else { return Ok(None) };
     if !(0.0..=MAX_S).contains(&p99) {
         bail!("its 99th percentile would be {p99:e} s; allowed: 0 to {MAX_S} s");
     }
-    Ok(Some(Reading { p99: Duration::from_secs_f64(p99), operations }))
+    Ok(Some(LatencyReading { p99: Duration::from_secs_f64(p99), operations }))
 }
 
-async fn connect(address: &str) -> anyhow::Result<Stream> {
+async fn connect(address: &str) -> anyhow::Result<PeerStream> {
     let mut refused = None;
     for address in loopback(address)? {
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
-                return Ok(Stream::Tcp(stream));
+                return Ok(PeerStream::Tcp(stream));
             }
             Err(e) => refused = Some(e),
         }
@@ -118,7 +125,7 @@ async fn connect(address: &str) -> anyhow::Result<Stream> {
         .context("no process listens there")
 }
 
-async fn round_trip(stream: &Stream, service: Service) -> anyhow::Result<()> {
+async fn round_trip(stream: &PeerStream, service: LineService) -> anyhow::Result<()> {
     stream.send(service.request).await?;
     let (mut answer, mut filled) = ([0; reply::MAX_LEN], 0);
     loop {
@@ -141,7 +148,7 @@ async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> 
     stream.send(request.as_bytes()).await?;
     let mut piece = vec![0; PIECE];
     let (length, started) = answer_head(&stream, &mut piece).await?;
-    let mut histogram = Histogram::new(metric);
+    let mut histogram = LatencyHistogram::new(metric);
     let mut body = Body { length, read: 0 };
     body.take(&started, &mut histogram)?;
     while !body.is_whole() {
@@ -157,7 +164,10 @@ async fn scrape(address: &str, metric: &str) -> anyhow::Result<Vec<(f64, f64)>> 
 }
 
 /// The length of the body, if the head has it, and the start of the body that came with the head.
-async fn answer_head(stream: &Stream, piece: &mut [u8]) -> anyhow::Result<(Option<u64>, Vec<u8>)> {
+async fn answer_head(
+    stream: &PeerStream,
+    piece: &mut [u8],
+) -> anyhow::Result<(Option<u64>, Vec<u8>)> {
     let mut bytes = Vec::new();
     let end = loop {
         let read = stream.read(piece).await?;
@@ -184,7 +194,7 @@ struct Body {
 
 impl Body {
     /// Takes the bytes that were read, up to the end of the body.
-    fn take(&mut self, bytes: &[u8], histogram: &mut Histogram) -> anyhow::Result<()> {
+    fn take(&mut self, bytes: &[u8], histogram: &mut LatencyHistogram) -> anyhow::Result<()> {
         let left = self.length.map_or(u64::MAX, |length| length - self.read);
         let wanted = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         self.read += wanted as u64;

@@ -45,16 +45,17 @@ fn prometheus(address: &str) -> Latency {
 }
 
 /// One reading by itself.
-fn read(latency: Latency, limits: Limits) -> Outcome {
+fn read(latency: Latency, limits: Limits) -> LatencyOutcome {
     let mut outcomes = read_twice(latency, limits);
     outcomes.truncate(1);
     outcomes.remove(0)
 }
 
-fn read_twice(latency: Latency, limits: Limits) -> Vec<Outcome> {
+fn read_twice(latency: Latency, limits: Limits) -> Vec<LatencyOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let (mut source, mut allowance) = (Source::new(latency), Allowance::new(limits.budget));
+        let (mut source, mut allowance) =
+            (LatencySource::new(latency), CpuAllowance::new(limits.budget));
         let first = read_once(&mut source, limits, &mut allowance).await.0;
         vec![first, read_once(&mut source, limits, &mut allowance).await.0]
     })
@@ -107,8 +108,8 @@ fn next(events: &Receiver<&'static str>) -> &'static str {
 fn until(
     readers: &Readers,
     awake: &Receiver<()>,
-    fits: impl Fn(&str, &Outcome) -> bool,
-) -> Outcome {
+    fits: impl Fn(&str, &LatencyOutcome) -> bool,
+) -> LatencyOutcome {
     loop {
         let mut found = readers.take();
         found.retain(|tenant, outcome| fits(tenant, outcome));
@@ -129,7 +130,7 @@ fn prometheus_histogram_is_read_as_delta() {
             format!("h_bucket{{m=\"get\",le=\"0.01\"}} {n}\nh_bucket{{le=\"+Inf\"}} {n}\nx 3\n");
         write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}").unwrap();
     });
-    let hundred = Reading { p99: Duration::from_micros(9900), operations: 100 };
+    let hundred = LatencyReading { p99: Duration::from_micros(9900), operations: 100 };
     let outcomes = read_twice(prometheus(&address), GENEROUS);
     assert_eq!(outcomes, [Ok(Some(hundred)), Ok(Some(hundred))]);
     let absent = Latency::Prometheus { address, metric: "absent".into() };
@@ -145,7 +146,10 @@ fn answer_with_length_ends_there() {
         stream.write_all(whole.as_bytes()).unwrap();
         while stream.read(&mut [0; 512]).is_ok_and(|n| n > 0) {}
     });
-    assert!(matches!(read(prometheus(&open), GENEROUS), Ok(Some(Reading { operations: 4, .. }))));
+    assert!(matches!(
+        read(prometheus(&open), GENEROUS),
+        Ok(Some(LatencyReading { operations: 4, .. }))
+    ));
     let cut = page(format!("HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{body}").into());
     assert!(problem(prometheus(&cut), GENEROUS).contains("ended after 19 of 90 bytes"));
 }
@@ -174,8 +178,8 @@ fn impossible_latency_is_a_problem() {
 #[test]
 fn service_text_is_bounded_and_escaped() {
     let line = [b"HTTP/1.0 500 \x1b[2J".as_slice(), &vec![b'x'; 16 << 20]].concat();
-    let said = problem(prometheus(&page(line)), GENEROUS);
-    assert!(said.contains("\\u{1b}[2J") && !said.contains('\x1b'), "{said}");
+    let message = problem(prometheus(&page(line)), GENEROUS);
+    assert!(message.contains("\\u{1b}[2J") && !message.contains('\x1b'), "{message}");
     let endless = serve(|mut stream| {
         asked(&stream);
         let mut bytes = b"HTTP/1.0 200 OK\r\n\r\n".to_vec();
@@ -185,8 +189,8 @@ fn service_text_is_bounded_and_escaped() {
     });
     assert!(problem(prometheus(&endless), GENEROUS).contains("more than 4194304 bytes"));
     let garbage = serve(|mut stream| while stream.write_all(&[b'x'; 4096]).is_ok() {});
-    let said = problem(Latency::Redis(garbage.clone()), GENEROUS);
-    assert!(said.contains("expected \"+PONG\""), "{said}");
+    let message = problem(Latency::Redis(garbage.clone()), GENEROUS);
+    assert!(message.contains("expected \"+PONG\""), "{message}");
     assert!(problem(prometheus(&garbage), GENEROUS).contains("not an HTTP answer"));
 }
 
@@ -195,8 +199,8 @@ fn round_trips_are_timed_wrong_answers_named() {
     let address = store();
     let reading = read(Latency::Redis(address.clone()), GENEROUS).unwrap().unwrap();
     assert!(reading.p99 > Duration::ZERO && reading.operations == 0);
-    let said = problem(Latency::Memcached(address), GENEROUS);
-    assert!(said.contains("answered \"+PONG\"; expected \"VERSION\""), "{said}");
+    let message = problem(Latency::Memcached(address), GENEROUS);
+    assert!(message.contains("answered \"+PONG\"; expected \"VERSION\""), "{message}");
     let closing = serve(drop);
     assert!(read(Latency::Redis(closing), GENEROUS).is_err());
 }
@@ -214,8 +218,8 @@ fn deadline_covers_whole_conversation() {
         }
     });
     let hasty = Limits { patience: Duration::from_millis(300), ..GENEROUS };
-    let said = problem(prometheus(&dripping), hasty);
-    assert!(said.contains("no whole answer within 300ms"), "{said}");
+    let message = problem(prometheus(&dripping), hasty);
+    assert!(message.contains("no whole answer within 300ms"), "{message}");
     let (silent, _events) = silent();
     assert!(problem(Latency::Memcached(silent), hasty).contains("no whole answer within 300ms"));
 }
@@ -238,9 +242,12 @@ fn slow_store_is_read_as_slow() {
 #[test]
 fn costly_endpoint_loses_its_latency() {
     let poor = Limits { budget: 1e-9, ..GENEROUS };
-    let said = problem(Latency::Redis(store()), poor);
-    assert!(said.contains("of CPU time; allowed:"), "{said}");
-    assert!(said.contains("(cpu.budget_percent) over ten seconds; it is read again in"), "{said}");
+    let message = problem(Latency::Redis(store()), poor);
+    assert!(message.contains("of CPU time; allowed:"), "{message}");
+    assert!(
+        message.contains("(cpu.budget_percent) over ten seconds; it is read again in"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -288,7 +295,8 @@ fn reload_keeps_staying_endpoints() {
 #[test]
 fn untaken_readings_add_up() {
     let mut board = BTreeMap::new();
-    let reading = |ms, operations| Ok(Some(Reading { p99: Duration::from_millis(ms), operations }));
+    let reading =
+        |ms, operations| Ok(Some(LatencyReading { p99: Duration::from_millis(ms), operations }));
     note(&mut board, "a", reading(1, 10));
     note(&mut board, "a", Ok(None));
     note(&mut board, "a", reading(2, 5));
@@ -300,8 +308,8 @@ fn untaken_readings_add_up() {
 #[test]
 fn nothing_is_sent_to_another_host() {
     for address in ["192.0.2.1:6379", "example.org:80", "127.0.0.1", "localhost:x", ""] {
-        let said = problem(Latency::Redis(address.into()), GENEROUS);
-        assert!(said.contains("not a loopback address with a port"), "{said}");
+        let message = problem(Latency::Redis(address.into()), GENEROUS);
+        assert!(message.contains("not a loopback address with a port"), "{message}");
     }
     assert_eq!(crate::config::loopback("localhost:80").unwrap().len(), 2);
     assert_eq!(crate::config::loopback("[::1]:80").unwrap().len(), 1);

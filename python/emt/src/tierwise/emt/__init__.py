@@ -59,7 +59,7 @@ def start(
         AlreadyTracking: It is on.
         Unavailable: This process, kernel or machine does not allow it; it says why.
     """
-    PROCESS.begin(settings or Settings(), callback)
+    PROCESS.start(settings or Settings(), callback)
 
 
 def end() -> Stats:

@@ -12,7 +12,7 @@ from . import end, open_metrics, report, start, stats
 from .errors import EmtError, Unavailable
 from .settings import DEMOTIONS, OBJECTS, REPRESENTATIONS, SIGNALS, Settings
 from .signals import make_signal
-from .support import lack
+from .support import unsupported
 from .topology import nodes_with_memory
 
 
@@ -139,7 +139,7 @@ def _write(args: argparse.Namespace) -> None:
 
 def check() -> int:
     """Prints what works; status 1 if no signal does."""
-    if why := lack():
+    if why := unsupported():
         print(f"nothing: {why}")
         return 1
     works = False

@@ -23,13 +23,13 @@ from .support import in_sub_interpreter
 OFF = ("", "0", "off", "no")
 
 
-def begin() -> bool:
+def start() -> bool:
     """Starts if the environment asks for it; returns true if tracking is on."""
     # A sub-interpreter reads the .pth file too; its objects are tracked with those of the process.
     if os.environ.get("TIERWISE_EMT", "").lower() in OFF or in_sub_interpreter():
         return False
     try:
-        PROCESS.begin(Settings.from_environment())
+        PROCESS.start(Settings.from_environment())
     except (EmtError, ValueError) as error:
         print(f"tierwise.emt: not tracking: {error}", file=sys.stderr)
         return False
@@ -56,4 +56,4 @@ def _write_results(pid: int) -> None:
         print(f"tierwise.emt: {error}", file=sys.stderr)
 
 
-begin()
+start()

@@ -11,34 +11,34 @@ one for the sum:
 
 from dataclasses import dataclass
 
-from .policy.migration import MOST_MOVES
+from .policy.migration import MAX_MOVES
 from .policy.moving import BATCH_PAGES
 
 #: The pace aims below the budget, so that the sum seldom has to interrupt it.
 AIM = 0.8
 #: Max change of the pace from one interval to the next: more would follow noise.
-MOST_RISE, MOST_FALL = 1.5, 0.4
+MAX_RISE, MAX_FALL = 1.5, 0.4
 #: Pages protected in an interval: one piece at least; at most 4 GiB.
-LEAST_PAGES, MOST_PAGES = 64, 1 << 20
+MIN_PAGES, MAX_PAGES = 64, 1 << 20
 #: Windows are halved while more pages than this share are touched in them, because then they do not
 #: distinguish hot pages from each other, and doubled while fewer are.
-MOST_TOUCHED, LEAST_TOUCHED = 0.6, 0.3
+MAX_TOUCHED, MIN_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
 #: little beside it.
-SHORTEST_WINDOW = 1 / 32
+MIN_WINDOW = 1 / 32
 #: A run has not yet earned anything when it starts; the first intervals may borrow so many seconds
 #: of CPU time.
 CREDIT_S = 0.005
 #: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the
 #: next one boundless.
-LEAST_PAGE_S = 1e-7
+MIN_PAGE_S = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The pace of an interval."""
 
-    pages: int = LEAST_PAGES
+    pages: int = MIN_PAGES
     window: float = 1.0
     """The share of the interval that a page is protected for."""
 
@@ -55,7 +55,7 @@ def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
     >>> first_pace(0.02, 0.25, 1e-6).pages
     2500
     """
-    return Pace(min(MOST_PAGES, max(LEAST_PAGES, round(budget * interval_s / fault_s / 2))))
+    return Pace(min(MAX_PAGES, max(MIN_PAGES, round(budget * interval_s / fault_s / 2))))
 
 
 def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched: int) -> Pace:
@@ -68,14 +68,14 @@ def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched
     Pace(pages=1500, window=0.5)
     """
     change = (
-        MOST_RISE if cost_share <= 0 else min(MOST_RISE, max(MOST_FALL, AIM * budget / cost_share))
+        MAX_RISE if cost_share <= 0 else min(MAX_RISE, max(MAX_FALL, AIM * budget / cost_share))
     )
-    pages = min(MOST_PAGES, max(LEAST_PAGES, round(pace.pages * change)))
+    pages = min(MAX_PAGES, max(MIN_PAGES, round(pace.pages * change)))
     share = touched / tested if tested else 0.0
     window = pace.window
-    if share > MOST_TOUCHED:
-        window = max(SHORTEST_WINDOW, window / 2)
-    elif share < LEAST_TOUCHED:
+    if share > MAX_TOUCHED:
+        window = max(MIN_WINDOW, window / 2)
+    elif share < MIN_TOUCHED:
         window = min(1.0, window * 2)
     return Pace(pages, window)
 
@@ -101,12 +101,12 @@ class MovePace:
         """Pages that so much CPU time pays for, at least one."""
         if self._page_s == 0.0:
             return BATCH_PAGES
-        return min(MOST_MOVES, max(1, int(seconds / self._page_s)))
+        return min(MAX_MOVES, max(1, int(seconds / self._page_s)))
 
     def moved(self, pages: int, seconds: float) -> None:
         """A round moved, or tried to move, so many; half of what is remembered is of this round."""
         if pages:
-            page_s = max(LEAST_PAGE_S, seconds / pages)
+            page_s = max(MIN_PAGE_S, seconds / pages)
             self._page_s = (self._page_s + page_s) / 2 if self._page_s else page_s
 
 

@@ -61,7 +61,7 @@ class Stop:
         """True if the program left the pipe alone."""
         return all(end.kept() for end in self._ends)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Signals the thread. Where the pipe is closed, the thread finds that by itself."""
         if self.kept():
             os.write(self._ends[1].number, b"x")

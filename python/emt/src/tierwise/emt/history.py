@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 #: Rows that are kept; beyond that neighbours are merged, so that a long run has coarser time. 256
 #: bins of 4 bytes each make half a megabyte.
-MOST_ROWS = 512
+MAX_ROWS = 512
 BINS = 256
 
 
@@ -38,7 +38,7 @@ class History:
 
     def add(self, row: Row) -> None:
         """Adds the newest."""
-        if len(self.rows) >= MOST_ROWS:
+        if len(self.rows) >= MAX_ROWS:
             pairs = zip(self.rows[::2], self.rows[1::2], strict=True)
             self.rows = [_merged(first, second) for first, second in pairs]
         self.rows.append(row)

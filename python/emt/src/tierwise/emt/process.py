@@ -11,7 +11,7 @@ from functools import partial
 from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .settings import Settings
 from .stats import Stats
-from .support import extension, lack
+from .support import extension, unsupported
 from .tracking import Tracking
 
 
@@ -30,7 +30,7 @@ class Process:
         self._without = Stats(reason="not started")
         self._hooked = False
 
-    def begin(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
+    def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
         """Starts tracking.
 
         Where there is no extension for this interpreter it does nothing but warn why.
@@ -43,7 +43,7 @@ class Process:
             self._leave_to_parent()
             if self._tracking is not None or self._beginning:
                 raise AlreadyTracking("tracking is already on in this process; end it first")
-            if why := lack():
+            if why := unsupported():
                 self._without = Stats(reason=why)
                 self._last = None
                 warnings.warn(f"tierwise.emt does nothing: {why}", RuntimeWarning, stacklevel=3)
@@ -68,7 +68,7 @@ class Process:
             self._leave_to_parent()
             tracking, self._tracking = self._tracking, None
         if tracking is None:
-            if lack():
+            if unsupported():
                 return self._without
             raise NotTracking("tracking is not on; start it with tiering(), start() or EMT.start()")
         try:

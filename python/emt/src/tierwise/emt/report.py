@@ -13,13 +13,13 @@ from .history import BINS, History
 from .stats import Stats
 
 #: Rows of the drawing: time from left to right has at most so many columns, for any recording.
-MOST_COLUMNS = 160
+MAX_COLUMNS = 160
 #: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
 DRAWN_BINS = BINS // 2
 CELL_W, CELL_H = 6, 4
 #: However few columns there are, they fill this width: labels of both ends and the axis's name
 #: stand beside each other.
-DRAWN_W = MOST_COLUMNS * CELL_W
+DRAWN_W = MAX_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
 #: The strip beside the map that shows which type lies where, and its distance.
 STRIP_W, STRIP_GAP = 14, 8
@@ -65,7 +65,7 @@ def report(
 def grid(history: History) -> list[list[float]]:
     """Columns of time, each with bins from low addresses to high; 0 to 1 on a logarithmic scale."""
     rows = history.rows
-    step = -(-len(rows) // MOST_COLUMNS)
+    step = -(-len(rows) // MAX_COLUMNS)
     columns = []
     for start in range(0, len(rows), step):
         together = rows[start : start + step]

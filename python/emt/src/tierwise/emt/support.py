@@ -10,7 +10,7 @@ from .errors import Unavailable
 OLDEST, NEWEST = (3, 11), (3, 14)
 
 
-def lack() -> str:
+def unsupported() -> str:
     """The reason why there is no usable extension; empty if there is one.
 
     This is the pure-Python fallback: tracking then does nothing, and reports this.
@@ -38,7 +38,7 @@ def extension() -> ModuleType:
         Unavailable: It is not there, or refuses to be loaded here (a sub-interpreter, another
             page size).
     """
-    if missing := lack():
+    if missing := unsupported():
         raise Unavailable(missing)
     try:
         return importlib.import_module("tierwise.emt._emt")

@@ -61,9 +61,9 @@ def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> To
     """
     there = nodes_with_memory(root)
     for name, nodes in (("slow_nodes", slow), ("fast_nodes", fast)):
-        if lacking := sorted(set(nodes) - set(there)):
+        if missing := sorted(set(nodes) - set(there)):
             raise Unavailable(
-                f"{name} names node {lacking[0]}, which has no memory; "
+                f"{name} names node {missing[0]}, which has no memory; "
                 f"nodes with memory: {', '.join(map(str, there))}; "
                 "slow_nodes=[] only tracks"
             )

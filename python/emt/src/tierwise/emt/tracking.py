@@ -29,7 +29,7 @@ from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
 from .report import DRAWN_BINS
 from .settings import Settings, mask_of_nodes
-from .signals import Looked, make_signal
+from .signals import Sampled, make_signal
 from .stats import Stats
 from .support import extension
 from .topology import PAGE_BYTES, tiers
@@ -162,7 +162,7 @@ class Tracking:
                 "tracking cannot be ended, nor the process forked, by its own callback; do it in "
                 "another thread"
             )
-        self._stop.tell()
+        self._stop.notify()
         try:
             # A signal's handler may raise while this waits.
             if not self._running.acquire(timeout=JOIN_S):
@@ -230,41 +230,41 @@ class Tracking:
         """One sampling phase and its consequences; true if it was stopped."""
         program_began, thread_began = time.process_time(), time.thread_time()
         rests = self._ledger.overdrawn
-        looked = Looked(0, 0, 0, 0.0)
+        sampled = Sampled(0, 0, 0, 0.0)
         if rests:
             stopped = self._wait(self.settings.sample_interval)
         else:
-            looked = self._signal.look(
+            sampled = self._signal.sample(
                 self.table, self.settings.sample_interval, self._stop.fileno()
             )
             stopped = self._wait(0.0)
         if not stopped and not rests:
-            self._follow_up(looked)
+            self._follow_up(sampled)
         thread_s = time.thread_time() - thread_began
-        spent_s = thread_s + looked.fault_s
+        spent_s = thread_s + sampled.fault_s
         program_s = time.process_time() - program_began - spent_s
         self._ledger.add(program_s, spent_s)
         if not stopped and not rests:
             self._signal.adjust(
                 spent_s / program_s if program_s > 0 else 1.0, self.settings.overhead_budget
             )
-        self._tell(looked, thread_s, rests)
+        self._publish(sampled, thread_s, rests)
         return stopped
 
     def _wait(self, seconds: float) -> bool:
         """Waits; true if it was stopped."""
-        told = wait_readable(self._stop.fileno(), seconds)
+        notified = wait_readable(self._stop.fileno(), seconds)
         if not self._stop.kept():
             raise EmtError(CLOSED)
-        return told
+        return notified
 
-    def _follow_up(self, looked: Looked) -> None:
+    def _follow_up(self, sampled: Sampled) -> None:
         phase = self._stats.intervals + 1
         if phase % PHASES_PER_ROW == 0 and len(self.table):
             heat = array("f", self.table.inner.heat(BINS))
             self.history.add(Row(time.monotonic() - self._began, len(self.table), heat))
         if self._migration is None:
-            self._stats = replace(self._stats, pages_hot=looked.touched)
+            self._stats = replace(self._stats, pages_hot=sampled.touched)
         elif phase % PHASES_PER_ROUND == 0:
             self._round(self._migration)
 
@@ -301,15 +301,15 @@ class Tracking:
             eagerness_source=done.eagerness_source,
         )
 
-    def _tell(self, looked: Looked, thread_s: float, rests: bool) -> None:
+    def _publish(self, sampled: Sampled, thread_s: float, rests: bool) -> None:
         stats = self._stats
         self._stats = replace(
             stats,
             intervals=stats.intervals + (not rests),
             rested=stats.rested + rests,
             pages_tracked=len(self.table),
-            faults=stats.faults + looked.faults,
-            fault_s=stats.fault_s + looked.fault_s,
+            faults=stats.faults + sampled.faults,
+            fault_s=stats.fault_s + sampled.fault_s,
             thread_s=stats.thread_s + thread_s,
             overhead=self._ledger.overhead,
             memory_bytes=self.table.memory_bytes() + self._signal.memory_bytes(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tierwise_trace::reader::TraceReader;
-use tierwise_trace::summary::{Summary, WindowSummary, summarize};
+use tierwise_trace::summary::{TraceSummary, WindowSummary, summarize};
 
 const MIB: f64 = 1024.0 * 1024.0;
 const COLUMNS: [&str; 12] = [
@@ -51,7 +51,7 @@ fn row(path: &Path) -> Result<String> {
 }
 
 /// The command, with files named without their directories.
-fn command(summary: &Summary) -> String {
+fn command(summary: &TraceSummary) -> String {
     let short = |word: &String| match word.rsplit_once('/') {
         Some((directory, file)) if directory.starts_with(['/', '.']) => file.to_owned(),
         _ if word.is_empty() => "\"\"".to_owned(),

@@ -18,7 +18,7 @@ from statistics import fmean, pstdev
 REMEMBERED = 16
 
 #: The least that a z-score can be taken of.
-LEAST_REMEMBERED = 2
+MIN_REMEMBERED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Series:
         """The z-score of a value against those before it, and remembers it; 0 while there are too
         few or all were alike."""
         score = 0.0
-        if len(self._previous) >= LEAST_REMEMBERED:
+        if len(self._previous) >= MIN_REMEMBERED:
             deviation = pstdev(self._previous)
             score = (value - fmean(self._previous)) / deviation if deviation > 0.0 else 0.0
         self._previous.append(value)

@@ -22,7 +22,7 @@ SAMPLES = 8
 SMALL_CHANGE = 2
 
 #: A change is kept in a byte, as in the paper; more is kept as this.
-MOST_CHANGE = 255
+MAX_CHANGE = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +70,4 @@ def changes_between(previous: int, now: int, bits: int) -> int:
     >>> changes_between(500, 1, bits=32)
     255
     """
-    return min((now - previous) % (1 << bits), MOST_CHANGE)
+    return min((now - previous) % (1 << bits), MAX_CHANGE)

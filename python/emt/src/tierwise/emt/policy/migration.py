@@ -18,7 +18,7 @@ from .threshold import threshold
 
 #: Pages that a round moves each way at most: 64 MiB. A page takes one to two microseconds to move,
 #: so a round at the default interval stays near 1 % of a CPU; the budget lowers it further.
-MOST_MOVES = 16384
+MAX_MOVES = 16384
 
 
 class Table(Protocol):
@@ -60,8 +60,8 @@ class Migration:
         self._eagerness = Eagerness()
         self._eagerness_before = 0.0
 
-    def round(self, reading: Reading, free_fast_pages: int, most_moves: int = MOST_MOVES) -> Round:
-        """Moves pages both ways; `most_moves` each."""
+    def round(self, reading: Reading, free_fast_pages: int, max_moves: int = MAX_MOVES) -> Round:
+        """Moves pages both ways; `max_moves` each."""
         histogram = self._table.histogram()
         eagerness = self._eagerness.total(histogram.fast_share(), reading)
         h = threshold(histogram, eagerness, self._eagerness_before)
@@ -71,10 +71,10 @@ class Migration:
 
         room = free_fast_pages - self._reserve
         # Not by the histogram: pages that do not move need no room.
-        wanted = len(self._table.hottest_slow(h, most_moves))
-        lacking = min(max(0, wanted - room), most_moves)
+        wanted = len(self._table.hottest_slow(h, max_moves))
+        missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
-            self._table.coldest_fast(h, patience, lacking), fast=False
+            self._table.coldest_fast(h, patience, missing), fast=False
         )
         coming = min(wanted, max(0, room + demoted))
         promoted, not_promoted = self._move(self._table.hottest_slow(h, coming), fast=True)

@@ -24,10 +24,10 @@ from .cooling import DEFAULT_K, cooled
 
 #: Colder in more samplings than this makes no difference to any demotion rule; the extension keeps
 #: it in a byte.
-MOST_COLD = 255
+MAX_COLD = 255
 #: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
 #: seconds at the default interval.
-MOST_REFUSALS = 6
+MAX_REFUSALS = 6
 #: Of Fibonacci hashing.
 _LOTS = 0x9E3779B97F4A7C15
 
@@ -45,7 +45,7 @@ class Page:
     hotness: float = 0.0
     fast: bool = True
     cold_samplings: int = 0
-    looked_at: bool = False
+    sampled: bool = False
     """Since it was last judged."""
     refusals: int = 0
     """In a row: how often it was asked to move and did not."""
@@ -82,7 +82,7 @@ class PageTable:
         for address in pages:
             self._pages.setdefault(address, Page())
         for address, page in self._pages.items():
-            page.looked_at = True
+            page.sampled = True
             page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
 
     def hotness(self, address: int) -> float:
@@ -107,7 +107,7 @@ class PageTable:
             if page := self._pages.get(address):
                 # One more than it rests: the next round's judgement takes one away.
                 page.rests = (1 << page.refusals) + 1
-                page.refusals = min(MOST_REFUSALS, page.refusals + 1)
+                page.refusals = min(MAX_REFUSALS, page.refusals + 1)
 
     def forget(self, addresses: Iterable[int]) -> None:
         """Drops pages that were unmapped."""
@@ -126,10 +126,8 @@ class PageTable:
         did so in a row."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h
-            page.cold_samplings = (
-                min(MOST_COLD, page.cold_samplings + page.looked_at) if cold else 0
-            )
-            page.looked_at = False
+            page.cold_samplings = min(MAX_COLD, page.cold_samplings + page.sampled) if cold else 0
+            page.sampled = False
             page.rests = max(0, page.rests - 1)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:

@@ -1,6 +1,6 @@
 """Ways to see what is hot: one interface, one file each."""
 
-from .base import Looked, Signal
+from .base import Sampled, Signal
 from .make import make_signal
 
-__all__ = ["Looked", "Signal", "make_signal"]
+__all__ = ["Sampled", "Signal", "make_signal"]

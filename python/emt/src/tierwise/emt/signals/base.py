@@ -10,7 +10,7 @@ from ..native import NativeTable
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Sampled:
     """The result of sampling for an interval."""
 
     tested: int
@@ -29,7 +29,7 @@ class Signal(Protocol):
 
     name: str
 
-    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+    def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
         """Watches for an interval, or until the descriptor `stop` becomes readable. Holds no lock
         of the interpreter meanwhile."""
 

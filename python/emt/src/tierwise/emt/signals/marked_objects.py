@@ -18,14 +18,14 @@ from ..policy.linear import LinearModel
 from ..policy.object_hotness import ObjectHotness
 from ..representation import REPRESENTATIONS
 from ..support import extension
-from .base import Looked
+from .base import Sampled
 from .marking import due
 from .uses import types_whose_uses_write
 
 #: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth
 #: of 64 goes through nested data; a length of a million through all but the largest lists.
-MOST_LENGTH = 1_000_000
-MOST_DEPTH = 64
+MAX_LENGTH = 1_000_000
+MAX_DEPTH = 64
 PAGE_BYTES = 4096
 
 
@@ -36,8 +36,8 @@ class MarkedObjects:
         self,
         name: str,
         representation: str,
-        most_length: int = MOST_LENGTH,
-        most_depth: int = MOST_DEPTH,
+        max_length: int = MAX_LENGTH,
+        max_depth: int = MAX_DEPTH,
     ) -> None:
         self.name = name
         self._extension = extension()
@@ -48,12 +48,12 @@ class MarkedObjects:
                 "builds one that does"
             )
         self._representation = REPRESENTATIONS[representation]
-        self._limits = (most_length, most_depth)
+        self._limits = (max_length, max_depth)
         self._hotness = ObjectHotness(LinearModel.shipped(name), bits=32)
         self._marked: array[int] = array("Q")
         self._collections = -1
 
-    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+    def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
         """Marks if that is due, lets time pass, reads the counters of the objects that are not
         skipped."""
         collections = sum(generation["collections"] for generation in gc.get_stats())
@@ -72,7 +72,7 @@ class MarkedObjects:
             self._hotness.drop(set(wanted) - set(counters))
         hotness = self._hotness.sample(counters)
         table.inner.see(self._of_pages(hotness), DEFAULT_K)
-        return Looked(len(wanted), len(hotness), 0, 0.0)
+        return Sampled(len(wanted), len(hotness), 0, 0.0)
 
     def _mark(self) -> None:
         before = set(self._marked)

@@ -8,12 +8,12 @@ from ..budget import first_pace, next_pace
 from ..errors import Unavailable
 from ..native import NativeTable
 from ..support import extension
-from .base import Looked
+from .base import Sampled
 from .uses import types_whose_uses_write
 
 #: The weight of a check in equation 1. A page has a check or two in a rotation of some ten
 #: intervals: a quarter remembers about four of them, which average the luck of single windows.
-LOOK_K = 0.25
+SAMPLE_K = 0.25
 
 
 class PageSignal:
@@ -32,17 +32,17 @@ class PageSignal:
         self._tested = 0
         self._touched = 0
 
-    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+    def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
         """One interval of windows."""
         pace = self._pace
         interval_ns = int(interval_s * 1e9)
         window_ns = max(1, int(interval_ns * pace.window))
         tested, touched, faults, rounds, _, _ = self._tracker.sample(
-            table.inner, interval_ns, window_ns, pace.pages_per_window, LOOK_K, stop
+            table.inner, interval_ns, window_ns, pace.pages_per_window, SAMPLE_K, stop
         )
         self.rounds += rounds
         self._tested, self._touched = tested, touched
-        return Looked(tested, touched, faults, faults * self.fault_s)
+        return Sampled(tested, touched, faults, faults * self.fault_s)
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """Takes the next pace."""

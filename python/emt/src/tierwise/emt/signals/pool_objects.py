@@ -18,7 +18,7 @@ from ..policy.cooling import DEFAULT_K
 from ..policy.features import SAMPLES
 from ..policy.linear import LinearModel
 from ..support import extension
-from .base import Looked
+from .base import Sampled
 from .known_types import types_of_objects
 from .uses import types_whose_uses_write
 
@@ -50,7 +50,7 @@ class PoolObjects:
 
     def _refuse_without_pools(self) -> None:
         try:
-            pools, _, objects, _ = self._objects.turn(types_of_objects(), 1 << 16)
+            pools, _, objects, _ = self._objects.collect(types_of_objects(), 1 << 16)
         except OSError as error:
             raise Unavailable(f"{self.name}: {error.args[1]}") from error
         if pools == 0 or objects == 0:
@@ -59,18 +59,18 @@ class PoolObjects:
                 "another allocator); use signal='uffd-wp'"
             )
 
-    def look(self, table: NativeTable, interval_s: float, stop: int) -> Looked:
+    def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
         """One phase: a turn starts if one is due, time passes, counters are read."""
         if self._phase == 0:
             most = int(resident_bytes() * self._memory_share / OBJECT_BYTES * self._share)
-            self._objects.turn(types_of_objects(), max(SAMPLES, most))
+            self._objects.collect(types_of_objects(), max(SAMPLES, most))
         wait_readable(stop, interval_s)
-        looked_at, _ = self._objects.sample()
+        sampled, _ = self._objects.sample()
         self._phase += 1
         if self._phase == SAMPLES:
             self._phase = 0
-            self._objects.tell(table.inner, self._weights, DEFAULT_K)
-        return Looked(looked_at, looked_at, 0, 0.0)
+            self._objects.report(table.inner, self._weights, DEFAULT_K)
+        return Sampled(sampled, sampled, 0, 0.0)
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """Fewer objects in a turn where a turn costs more than it may."""

@@ -1,8 +1,8 @@
 //! The kernel's own tiering, as far as the daemon steers it (`tierwise_core::steer`): the settings
-//! that it takes, the counters that it reads, and the cost of a copy on this machine.
+//! that it takes over, the counters that it reads, and the cost of a copy on this machine.
 //!
 //! The kernel scans a thread's memory in chunks. It lengthens the time between two chunks as long
-//! as promoted pages are accessed where they now are (`update_task_scan_period`), up to
+//! as promoted pages are accessed on their new node (`update_task_scan_period`), up to
 //! `scan_period_max_ms`: a minute by default, in which a workload can change its pages. The daemon
 //! sets the maximum to the minimum. The kernel itself keeps the time of scans below a thirty-second
 //! part of each thread's CPU time (`task_numa_work`).
@@ -30,14 +30,14 @@ const MEMORY_TIERING: u64 = 2;
 /// `numa_balancing_promote_rate_limit_MBps` without a limit: the kernel's default.
 const NO_LIMIT: u64 = 65536;
 
-/// Pages that are copied to measure a copy: 1 MiB, so that the call itself does not count.
+/// Pages that a measurement copies: 1 MiB, so that the call's own cost does not count.
 const COPIED: usize = 256;
 
 /// Attempts at measuring a copy. The fastest counts: an interrupt only adds time.
 const ATTEMPTS: usize = 3;
 
-/// The settings that steering takes, in the order in which they are set: the scan starts last, with
-/// a period that each thread reads once.
+/// The settings that steering takes over, in the order in which they are set: the scan starts last,
+/// with a period that each thread reads once.
 pub const KNOBS: [Knob; 7] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
@@ -51,17 +51,17 @@ pub const KNOBS: [Knob; 7] = [
 /// Checks that this kernel can be steered.
 ///
 /// # Errors
-/// A setting is not there, or the kernel has no generations of pages.
+/// A setting does not exist, or the kernel has no generations of pages.
 pub fn probe(roots: &Roots) -> Result<()> {
     mglru::probe(roots)?;
     KNOBS.iter().try_for_each(|knob| knob.read(roots).map(drop))
 }
 
-/// Takes the settings and starts the kernel's tiering. The kernel's balancing between nodes
+/// Takes over the settings and starts the kernel's tiering. The kernel's balancing between nodes
 /// (`kernel.numa_balancing` 1) stays as it is.
 ///
 /// # Errors
-/// A setting is not there or is refused.
+/// A setting does not exist, or the kernel refuses it.
 pub fn start(settings: &mut Settings, roots: &Roots, course: &Course, rate: Bytes) -> Result<()> {
     let mode: u64 = Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default();
     settings.take(Knob::DemotionEnabled, "1")?;
@@ -69,13 +69,13 @@ pub fn start(settings: &mut Settings, roots: &Roots, course: &Course, rate: Byte
     settings.take(Knob::NumaBalancing, &(mode | MEMORY_TIERING).to_string())
 }
 
-/// Changes the settings to a course; `rate` is the most that may be promoted per second.
+/// Changes the settings to a course; `rate` limits promotion per second.
 ///
 /// # Errors
-/// A setting is not there or is refused.
+/// A setting does not exist, or the kernel refuses it.
 pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<()> {
     let most = (rate.0 >> 20).clamp(1, NO_LIMIT);
-    // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
+    // The kernel counts whole MiB per second, and 0 stops promotion.
     let limit = course.rate.map_or(NO_LIMIT, |pages| ((pages.0 * PAGE_SIZE) >> 20).max(1));
     for (knob, value) in [
         (Knob::PromoteRateLimit, limit.min(most)),
@@ -89,7 +89,7 @@ pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<(
     Ok(())
 }
 
-/// Restores the settings that steering took.
+/// Restores the settings that steering took over.
 ///
 /// # Errors
 /// A setting cannot be read or written.
@@ -117,7 +117,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads them.
+    /// Reads the counters.
     ///
     /// # Errors
     /// The file cannot be read, or a line is no key with a number.
@@ -126,7 +126,7 @@ impl Counters {
         Self::parse(&path, &file::bytes(&path)?)
     }
 
-    /// Reads the text of the file.
+    /// Parses the file's text.
     ///
     /// # Errors
     /// A line is no key with a number.
@@ -146,15 +146,15 @@ impl Counters {
     }
 }
 
-/// The pages of some nodes that the kernel can demote: those of MGLRU's generations, which leave
-/// out locked memory and the kernel's own.
+/// The pages of some nodes that the kernel can demote: those of MGLRU's generations, which exclude
+/// locked memory and the kernel's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Demotable {
     /// Base pages.
     pub pages: Pages,
-    /// The time for which the pages that the kernel demotes next were idle at least: those of each
-    /// control group's oldest generation that has pages, in the mean over these pages. `None` if no
-    /// generation is older than another.
+    /// The least time for which the pages that the kernel demotes next were idle: the mean over the
+    /// pages of each control group's oldest generation that has pages. `None` if no generation is
+    /// older than another.
     pub idle: Option<Duration>,
 }
 
@@ -162,7 +162,7 @@ impl Demotable {
     /// Reads the generations.
     ///
     /// # Errors
-    /// There are none.
+    /// The kernel has none.
     pub fn read(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Self> {
         let mut all = Vec::new();
         if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
@@ -188,13 +188,13 @@ fn mean_idle(generations: &[Generation]) -> Option<Duration> {
     (weight > 0).then(|| Duration::from_secs_f64(seconds / weight as f64))
 }
 
-/// CPU time of migrating one base page between two nodes, measured with pages of this process.
+/// Measures the CPU time of migrating one base page between two nodes, with pages of this process.
 ///
 /// # Errors
 /// The kernel refuses to move them.
 pub fn copy_cost(from: u32, to: u32) -> Result<Duration> {
     let size = PAGE_SIZE as usize;
-    // Written, so that the pages are there and none is the page of zeros.
+    // Written, so that every page exists and none is the page of zeros.
     let memory = vec![1_u8; (COPIED + 1) * size];
     let first = memory.as_ptr() as usize / size + 1;
     let addresses: Vec<usize> = (first..first + COPIED).map(|page| page * size).collect();
@@ -221,8 +221,8 @@ pub fn copy_cost(from: u32, to: u32) -> Result<Duration> {
     })
 }
 
-/// CPU time of a minor fault of this process: of the first access to a page. A hint fault takes
-/// about as long; it allocates and clears no page, and it looks the page up.
+/// Measures the CPU time of a minor fault of this process: of the first access to a page. A hint
+/// fault takes about as long: it allocates and clears no page, but looks the page up.
 pub fn fault_cost() -> Duration {
     let size = PAGE_SIZE as usize;
     // Zeros that nothing has written: the kernel maps no page yet.
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn copies_need_a_second_node() {
-        // The machine of a test may have one node: then node 1023 certainly is none of its.
+        // The test's machine may have one node: it certainly has no node 1023.
         assert!(copy_cost(0, 1023).is_err());
     }
 }

@@ -130,7 +130,7 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
             "i32" => " to 2147483647",
             _ => "",
         };
-        // Process ids alone are signed, as system calls take them.
+        // Only process ids are signed, as in system calls.
         let from = u8::from(kind == "i32");
         return format!(
             "found {}; allowed: a whole number from {from}{to}",
@@ -143,7 +143,7 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
     }
 }
 
-/// The parser's names of types in plain words.
+/// Puts the parser's names of types in plain words.
 fn words(kind: &str) -> String {
     let known = [
         ("integer", "the number"),

@@ -14,10 +14,10 @@ use super::Daemon;
 use crate::judgement;
 use crate::view::{Mode, SteeringView};
 
-/// Time between two readings: the law's own interval.
+/// Time between two readings: the interval of the control law.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The part by which a time must change before the daemon sets it: each change is noted on the disk
+/// The part by which a time must change before the daemon sets it: each change is recorded on disk
 /// first.
 const WORTH_A_CHANGE: f64 = 0.2;
 
@@ -31,7 +31,7 @@ const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
 #[derive(Debug, Default)]
 pub(super) struct SteeringState {
     active: Option<Steered>,
-    /// The kernel cannot be steered, and the log has it.
+    /// True if the kernel cannot be steered and the log has the reason.
     pub(super) refused: bool,
 }
 
@@ -40,20 +40,20 @@ pub(super) struct SteeringState {
 struct Steered {
     law: Steering,
     costs: Costs,
-    /// Set in the kernel.
+    /// The course set in the kernel.
     course: Course,
     first: Counters,
     last: Counters,
     read_at: Instant,
     started: Instant,
     reader: Reader,
-    /// The counters cannot be read, and the log has it.
+    /// True if the counters cannot be read and the log has the reason.
     failed: bool,
 }
 
 impl Daemon {
-    /// Starts or stops steering, as the configuration wants it. A kernel that cannot be steered is
-    /// reported once; the daemon then decides itself.
+    /// Starts or stops steering by the configuration. Reports once that a kernel cannot be steered;
+    /// the daemon then decides itself.
     fn follow_limits(&mut self) {
         let wanted = !self.steering.refused
             && !self.activity.paused
@@ -108,7 +108,7 @@ impl Daemon {
     }
 
     fn manage_again(&mut self) {
-        // Not steering, whatever becomes of monitoring.
+        // The daemon no longer steers, even if monitoring does not start.
         self.activity.mode = Mode::Manage;
         match self.restart_monitoring() {
             Ok(()) => {
@@ -183,7 +183,7 @@ impl Daemon {
         }
     }
 
-    /// Steering for the view.
+    /// Returns the state of steering for the view.
     pub(super) fn steering_view(&self) -> Option<SteeringView> {
         let Steered { costs, course, first, last, .. } = self.steering.active.as_ref()?;
         Some(SteeringView {
@@ -207,7 +207,7 @@ fn is_worth_telling(old: &Course, new: &Course) -> bool {
         || (old.rate, old.chunk) != (new.rate, new.chunk)
 }
 
-/// The costs on this machine; those of a copy and of a fault are measured.
+/// Returns the costs on this machine; those of a copy and of a fault are measured.
 fn costs(host: &Host) -> tierwise_linux::error::Result<Costs> {
     let [fast, .., slow] = &host.tiers[..] else {
         return Ok(Costs { saved: Duration::ZERO, copy: Duration::ZERO, fault: Duration::ZERO });

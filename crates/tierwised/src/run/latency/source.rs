@@ -13,7 +13,7 @@ use super::reply::{self, MEMCACHED, REDIS, Service};
 use crate::config::{Latency, loopback};
 use crate::run::peers::Stream;
 
-/// Round trips per reading: a 99th percentile needs a hundred, and they cost a service next to
+/// Round trips per reading: a 99th percentile needs a hundred, and they cost a service almost
 /// nothing.
 const ROUND_TRIPS: usize = 100;
 

@@ -3,7 +3,7 @@
 //! With `kernel.numa_balancing` 2 the kernel poisons slow pages chunk by chunk, and promotes a page
 //! at its hint fault if the page was accessed within the hot threshold after it was poisoned
 //! (`kernel/sched/fair.c`, `task_numa_work` and `should_numa_migrate_memory`). kswapd demotes to
-//! make room. This file computes the threshold and the size of the chunks, once per second.
+//! free memory. This file computes the threshold and the size of the chunks, once per second.
 //!
 //! **Hot threshold.** A promotion displaces another page, so it costs two copies of `c` each. A
 //! page that was accessed `t` after it was poisoned is accessed `1 / t` times per second. Each
@@ -33,11 +33,11 @@
 //! cost: the period between two chunks grows while the faults of a second cost more than its
 //! promotions and demotions, and shrinks again when they cost less.
 //!
-//! **Rate.** Nothing above says that a promoted page stays hot. So promotions draw on a stock that
-//! grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`] of a
-//! CPU, up to as many pages as the fast tier holds: a workload that changes all of its pages finds
-//! them promoted at once, and one whose pages are all alike costs little. The kernel counts
-//! candidates against the rate in the order of their faults. If there are more than the rate
+//! **Rate.** The rules above do not ensure that a promoted page stays hot. So promotions draw on a
+//! stock that grows by as many pages per second as promotions and demotions may copy in
+//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds: a workload that changes
+//! all of its pages has them promoted at once, and one with equal pages costs little. The kernel
+//! counts candidates against the rate in the order of their faults. If there are more than the rate
 //! allows, the threshold falls in proportion, so that the hottest are promoted.
 
 use std::time::Duration;
@@ -55,8 +55,8 @@ pub const MAX_THRESHOLD: Duration = Duration::from_secs(1);
 /// The kernel's unit.
 pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 
-/// The threshold at the start: a quarter of the largest. Pages that are accessed at this rate are
-/// found by the first scan, and those that are not are no candidates while nothing is known.
+/// The threshold at the start: a quarter of the largest. The first scan finds the pages that are
+/// accessed at this rate; the others are no candidates while nothing is known.
 pub const FIRST_THRESHOLD: Duration = Duration::from_millis(250);
 
 /// The chunk while the fast tier is first filled: the kernel's default (256 MiB). A thread reads a
@@ -76,7 +76,7 @@ pub const MIN_PERIOD: Duration = Duration::from_millis(100);
 pub const MAX_PERIOD: Duration = Duration::from_secs(1);
 
 /// Hint faults per poisoned page above which a second counts as one between two scans: most of its
-/// faults are of pages that were poisoned before.
+/// faults hit pages that were poisoned before.
 const SCANNED: f64 = 2.0;
 
 /// The factor by which the period changes per second.
@@ -136,7 +136,7 @@ pub struct Reading {
     pub idle: Option<Duration>,
 }
 
-/// What the kernel is to do.
+/// The settings for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Course {
     /// The hot threshold, in whole milliseconds.

@@ -1,4 +1,4 @@
-//! Errors as Python sees them.
+//! Errors in Python's form.
 
 use std::io;
 use std::path::Path;

@@ -77,7 +77,7 @@ fn users(roots: &Roots) -> Option<Check> {
     })
 }
 
-/// The way that tierwised would take.
+/// Returns the source that tierwised would select.
 fn chosen(roots: &Roots, config: &Config) -> Check {
     const NAME: &str = "access monitoring";
     match judgement::source(config, roots) {

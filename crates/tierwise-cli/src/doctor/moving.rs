@@ -27,7 +27,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<Check> {
 fn moving(ground: &Ground) -> Check {
     const NAME: &str = "move_pages";
     if !ground.live {
-        return Check::note(NAME, "not asked: the files are another machine's", None);
+        return Check::note(NAME, "not checked: the files are another machine's", None);
     }
     match judgement::moves() {
         Ok(found) => Check::ok(NAME, found),

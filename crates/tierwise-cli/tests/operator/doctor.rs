@@ -139,7 +139,7 @@ fn doctor_table_aligns_and_colours_switch_off() {
         assert!(line[..column].ends_with("  "), "{line}\n{table}");
     }
     let said = text(&output.stderr);
-    assert!(said.contains("could only observe here; what is missing: memory tiers"), "{said}");
+    assert!(said.contains("could only observe here; missing: memory tiers"), "{said}");
     let coloured = tierwise(&[&arguments[..], &["--color", "always"]].concat());
     assert!(text(&coloured.stdout).contains("\u{1b}["));
 }

@@ -159,7 +159,7 @@ impl Knob {
     fn absent(self, roots: &Roots) -> LinuxError {
         let remedy = match self {
             Self::NumaBalancing | Self::PromoteRateLimit => {
-                "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit is there since 6.1)"
+                "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit exists since 6.1)"
             }
             Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
                 "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \

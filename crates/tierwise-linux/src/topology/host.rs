@@ -284,7 +284,7 @@ impl Host {
         }
         if !self.outside.is_empty() {
             doubts.push(format!(
-                "memory of node {} is in no tier and is left alone; list the tiers in the \
+                "memory of node {} is in no tier and not managed; list the tiers in the \
                  configuration to use it",
                 numbers(&self.outside)
             ));

@@ -81,7 +81,7 @@ fn clear_the_way(path: &Path) -> anyhow::Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
     if !meta.file_type().is_socket() {
-        bail!("{shown}: is there and is no socket; remove it, or write another control.socket");
+        bail!("{shown}: exists and is no socket; remove it, or write another control.socket");
     }
     if UnixStream::connect(path).is_ok() {
         bail!("{shown}: another tierwised listens there; stop it, or write another control.socket");

@@ -32,7 +32,7 @@ pub const LIMIT: Duration = Duration::from_secs(1);
 /// one hundredth of the daemon's time.
 pub const REST: u32 = 100;
 
-/// Maximum rest: a process that kept a call waiting for hours is tried again after it.
+/// Maximum rest: a process that delayed a call for hours is tried again after it.
 const MAX_REST: Duration = Duration::from_secs(600);
 
 /// Number of processes of one tenant that wait or rest at which the whole tenant is left out.

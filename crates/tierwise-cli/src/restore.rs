@@ -84,7 +84,7 @@ fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>
                     lines.push(format!("{record}: of an earlier boot: nothing to stop"));
                 }
                 Left::Places(places) => lines.extend(places.iter().map(|place| {
-                    format!("kdamond {place}: off, unless another user has it by now")
+                    format!("kdamond {place}: stopped, unless another user has taken it meanwhile")
                 })),
                 Left::Unknown(said) => lines.push(said),
             }
@@ -157,7 +157,7 @@ mod tests {
         let text = r#"{"boot":"b1","taken":[{"index":0,"thread":{"pid":77,"start_time":900}}]}"#;
         put(&record, text);
         let lines = restore.lines(&roots).unwrap();
-        assert_eq!(lines, ["kdamond 0: off, unless another user has it by now"]);
+        assert_eq!(lines, ["kdamond 0: stopped, unless another user has taken it meanwhile"]);
         assert_eq!(fs::read_to_string(place.join("state")).unwrap().trim(), "off");
         assert!(!record.exists());
     }

@@ -74,7 +74,7 @@ impl Check {
 
     /// Returns the findings, and the reason why there are no more.
     fn on_this_machine(&self, config: &Config) -> Result<(Vec<String>, Option<String>), Failure> {
-        const THERE: &str = "ask `tierwise doctor --config FILE` on the machine that it is for";
+        const THERE: &str = "run `tierwise doctor --config FILE` on the machine that it is for";
         let unchecked = |why: String| Ok((Vec::new(), Some(format!("{why}; {THERE}"))));
         if self.file_only {
             return unchecked("--file-only".to_owned());

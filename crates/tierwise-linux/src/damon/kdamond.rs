@@ -282,7 +282,7 @@ impl Drop for Kdamond {
         if !self.given_back
             && let Err(error) = self.clear()
         {
-            tracing::warn!(kdamond = self.index, %error, "could not turn a kdamond off");
+            tracing::warn!(kdamond = self.index, %error, "could not stop a kdamond");
         }
     }
 }

@@ -171,7 +171,7 @@ impl Settings {
             return Ok(());
         }
         Err(LinuxError::Missing {
-            what: format!("{}: the kernel took {wanted} and shows {now}", knob.name()),
+            what: format!("{}: wrote {wanted}, but the kernel shows {now}", knob.name()),
             remedy:
                 "see the kernel's log for the reason, or leave the setting out of the configuration"
                     .into(),

@@ -89,7 +89,7 @@ pub(super) fn directory(roots: &Roots) -> PathBuf {
 
 fn no_numa(directory: &Path) -> LinuxError {
     LinuxError::Missing {
-        what: format!("this kernel knows no NUMA nodes: {} is not there", directory.display()),
+        what: format!("this kernel has no NUMA nodes: {} does not exist", directory.display()),
         remedy: "boot one built with CONFIG_NUMA, as the distributions' are, with sysfs mounted"
             .into(),
     }
@@ -192,6 +192,6 @@ mod tests {
     fn kernel_without_numa_names_boot_option() {
         let dir = tempfile::tempdir().unwrap();
         let said = read(&Roots::under(dir.path())).unwrap_err().to_string();
-        assert!(said.contains("knows no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");
+        assert!(said.contains("has no NUMA nodes") && said.contains("CONFIG_NUMA"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! The result of looking for tiers on this machine, and the remedy where the kernel has none.
+//! The suitability of this machine for tiering, and the remedy where the kernel has one tier only.
 
 use std::fmt;
 

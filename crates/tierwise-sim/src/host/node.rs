@@ -178,7 +178,7 @@ impl Node {
                 let workload = memory.frame(PageId(page)).workload;
                 let owner = colours.owner(colours.colour(frame as u32));
                 (owner != Some(TenantId(workload))).then(|| {
-                    format!("page {page} of workload {workload} lies in a colour of {owner:?}")
+                    format!("page {page} of workload {workload} is in a colour of {owner:?}")
                 })
             },
         )

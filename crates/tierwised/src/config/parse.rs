@@ -238,7 +238,7 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
     if rate.bytes().0 == 0 {
         return Some((
             "rate",
-            "found 0; allowed: at least one block a second; to move nothing write dry_run = true"
+            "found 0; allowed: at least one block per second; to move nothing write dry_run = true"
                 .into(),
         ));
     }

@@ -157,7 +157,7 @@ impl Damos {
 
     fn place(&self, rule: usize) -> Result<(usize, usize)> {
         self.places.get(rule).copied().ok_or_else(|| LinuxError::Missing {
-            what: format!("rule {rule} of {} was asked for", self.places.len()),
+            what: format!("found rule {rule}; there are {}", self.places.len()),
             remedy: "count rules from 0".into(),
         })
     }

@@ -57,8 +57,8 @@ def passes(name, gb, start=0, floor="80GB", cap=None):
 
 
 def thrasher():
-    """V-B 5 in MiB for its GB: a scan then sees all of A every second, and a block of 10, which is
-    left after two and a half seconds, is promoted whole. At full size 10 GB take longer to turn
+    """V-B 5 in MiB for its GB: a scan then covers all of A every second, and a block of 10, which
+    ends after two and a half seconds, is promoted whole. At full size 10 GB take longer to turn
     over than the 5 s after which the table of promotions is cleared."""
     quiet = lambda name: [
         "[[workload]]",
@@ -107,7 +107,7 @@ def write(name, summary, duration, body):
 
 
 def validations():
-    # 240 GB for the three containers, and what the watermarks keep free.
+    # 240 GB for the three containers, and the free memory of the watermarks.
     small = machine(244, 164)
     write(
         "local-preferred",
@@ -186,8 +186,8 @@ def stacked():
     # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each
     # container's memory (V-D 1).
     large, limits = machine(768, 256), {"floor": 0.70, "cap": 0.75}
-    # Granules of 4 MiB: a copy of 64 would be what the percentiles of the response times show. At
-    # 60 % of what they bear, as a cache's threads must also execute its promotions.
+    # Granules of 4 MiB: a copy of 64 would dominate the percentiles of the response times. At 60 %
+    # of their maximum load, as a cache's threads must also execute its promotions.
     fine = machine(768, 256, "4MiB")
     cache = lambda name, **more: service(
         name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more
@@ -199,10 +199,10 @@ def stacked():
         600,
         fine + cache("A") + cache("B", start=100),
     )
-    # CI: floor 192 GB, three quarters of the 256 GB a job is expected to take (V-D 2). Jobs are a
-    # compression and graph builds, whose memory grows as they run; 310 GB is what each has at its
-    # most, so that about 256 are held on average; D starts when the others have taken what there
-    # is.
+    # CI: floor 192 GB, three quarters of the 256 GB that a job is expected to take (V-D 2). Jobs
+    # are a compression and graph builds, whose memory grows as they run; 310 GB is the maximum of
+    # each, so that about 256 are held on average; D starts when the others have taken all free
+    # memory.
     job = lambda name, trace, start=0: recorded(name, trace, 310, 2000, start, floor='"192GB"')
     write(
         "ci",

@@ -110,8 +110,8 @@ def main():
             # hot page to show.
             body = text(name, 30, 1, times)
         else:
-            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to see
-            # it.
+            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to
+            # detect it.
             body = text(name, 8, times, 1)
         (directory / f"{name}.toml").write_text(body)
         print(f"{name}: once {once:.1f} s, {times} times")

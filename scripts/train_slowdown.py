@@ -29,7 +29,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import confusion_matrix
 
 DIRECTORY = pathlib.Path(__file__).resolve().parents[1] / "models" / "memstrata"
-# In the order in which the engine hands them over (tierwise-core/src/estimate/slowdown.rs).
+# In the order of the engine (tierwise-core/src/estimate/slowdown.rs).
 FEATURES = ["mpki", "l3_miss_ns", "l2_miss_ns", "dtlb_miss_ns", "l2_mpki"]
 # The paper's number of trees.
 TREES = 100

@@ -1,4 +1,4 @@
-"""The course of a run: where the program's memory lies and where its misses go, over time."""
+"""The course of a run: the nodes of the program's memory and of its misses, over time."""
 
 import threading
 import time
@@ -30,7 +30,7 @@ class Point:
     anon_mib: float
     """Anonymous memory of all processes, the ballast included."""
     user_misses: tuple[int, ...]
-    """By node, since the start of the work, without the kernel's copies."""
+    """Misses by node, since the start of the work, without the kernel's copies."""
 
 
 class Course:

@@ -27,7 +27,7 @@ REGIONS_MAX = 1000
 
 @dataclass(frozen=True)
 class Scheme:
-    """Regions seen in use so often in each of so many aggregations go to a node."""
+    """Regions found in use this often in each of `age` aggregations migrate to a node."""
 
     action: str
     accesses: tuple[int, int]
@@ -36,9 +36,9 @@ class Scheme:
 
 
 SCHEMES = (
-    # Cold first, so that there is room when the other is applied. Found accessed in at most one of
-    # 20 checks, for 2 s, as runs take some ten. Never seen is too strict: of a program that goes
-    # anywhere now and then nothing would be cold.
+    # Cold first, so that there is free memory when the other is applied. Found accessed in at most
+    # one of 20 checks, for 2 s, as runs take some ten. Never accessed is too strict: in a program
+    # that goes anywhere now and then nothing would be cold.
     Scheme("migrate_cold", (0, 1), 20, 1),
     # Found accessed in a quarter of 20 checks, twice in a row: a region of hot and cold pages alike
     # has been split by then.
@@ -47,7 +47,7 @@ SCHEMES = (
 
 
 def start_damos(guest: Guest, group: Cgroup, pid: int) -> None:
-    """Turns it on for a process; the kernel's own statistics are turned off. It ends with
+    """Starts it for a process, and switches the kernel's own statistics off. It ends with
     `end_damos`."""
     make_room()
     write(DAMON / "nr_kdamonds", 1)
@@ -104,5 +104,5 @@ def _write_scheme(directory: Path, scheme: Scheme, group: str) -> None:
         write(directory / "filters/nr_filters", 1)
         write(directory / "filters/0/type", "memcg")
         write(directory / "filters/0/memcg_path", group)
-        # A filter leaves out what it matches: here, everything that is not of the group.
+        # A filter excludes its matches: here, everything outside the group.
         write(directory / "filters/0/matching", "N")

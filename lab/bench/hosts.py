@@ -1,8 +1,8 @@
 """The two states of the fast node in which a run can start.
 
-`equal`: nothing lies on the fast node but the kernel, the ballast and the program, so that every
-policy starts with the same memory. `used`: an idle process and idle page cache lie there too, as on
-real hosts; the program starts with the same free memory.
+`equal`: the fast node holds only the kernel, the ballast and the program, so that every policy
+starts with the same memory. `used`: it also holds an idle process and idle page cache, as on real
+hosts; the program starts with the same free memory.
 """
 
 import os
@@ -45,8 +45,8 @@ def prepare(guest: Guest, host: str, program: Program) -> None:
 def _clear_fast_node() -> None:
     """Moves the memory of all processes to the slow node and drops the page cache.
 
-    Otherwise the room of a run depends on the runs before it: mapped page cache stays, and the
-    kernel's tiering demotes it once.
+    Otherwise the free memory of a run depends on the runs before it: mapped page cache stays, and
+    the kernel's tiering demotes it once.
     """
     for pid in _processes():
         # A kernel thread has no memory, and a process may end meanwhile.

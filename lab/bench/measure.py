@@ -12,7 +12,7 @@ from tierguest.truth import Truth
 # moves need.
 THREADS = ("kswapd", "kdamond", "kcompactd")
 MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
-# What the kernel's own tiering does: sampling, faults, candidates, reclaim, failed moves.
+# Counters of the kernel's own tiering: sampling, faults, candidates, reclaim, failed moves.
 COUNTERS = (
     "numa_pte_updates",
     "numa_hint_faults",
@@ -38,11 +38,11 @@ class Counts:
 
     seconds: float
     misses: tuple[int, ...]
-    """By node."""
+    """Values by node."""
     user_misses: tuple[int, ...]
     """The same without the kernel's, which copies pages."""
     vmstat: dict[str, int]
-    """COUNTERS, those that this kernel has."""
+    """Returns those of COUNTERS that this kernel has."""
     migrated: int
     promoted: int
     demoted: int
@@ -70,7 +70,8 @@ class Counts:
 
 
 def used(now: dict[int, float], before: dict[int, float]) -> float:
-    """CPU seconds used by those that are there now; those that started meanwhile had used none."""
+    """Returns the CPU seconds of the processes that exist now; those that started meanwhile had
+    used none."""
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
 
 
@@ -101,6 +102,6 @@ def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
             if (directory / "comm").read_text().startswith(THREADS):
                 found[int(directory.name)] = processor_seconds(int(directory.name), proc)
         except (FileNotFoundError, ProcessLookupError):
-            # It ended between the listing and the reading: DAMON's does when what it watches ends.
+            # It ended between the listing and the reading: DAMON's does when its target ends.
             continue
     return found

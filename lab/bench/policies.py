@@ -15,13 +15,13 @@ from .damos import end_damos, start_damos
 # A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
 SCAN_PERIOD_MS = 100
 
-# A timed guest's CPU has its nominal speed, so that a share of it means what it means elsewhere.
-# Runs take some ten seconds where programs take minutes: what the daemon learns, it has to learn in
-# a tenth of the time, and may use ten times its default budget for it.
+# A timed guest's CPU has its nominal speed, so that a share of it means the same as elsewhere. Runs
+# take some ten seconds where programs take minutes: the daemon has to learn in a tenth of the time,
+# and may use ten times its default budget for it.
 BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
-# What is started may be a daemon, whose CPU time is counted.
+# The process may be a daemon, whose CPU time is counted.
 Start = Callable[[Guest, Cgroup, int], Tierwised | None]
 
 
@@ -33,7 +33,7 @@ class Policy:
     ballast: bool = True
     """True if the fast node is limited."""
     end: Callable[[], None] = lambda: None
-    """Undoes what does not end with the run by itself."""
+    """Undoes the changes that outlive the run."""
 
 
 def _nothing(_: Guest, __: Cgroup, ___: int) -> None:

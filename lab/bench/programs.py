@@ -3,7 +3,7 @@ and the runs."""
 
 from dataclasses import dataclass, field, replace
 
-# Where the store listens, in the directory that it is started in.
+# The store's socket, in its working directory.
 SOCKET = "store.sock"
 # The store's keys, shared by loading and by what is measured. Values of nearly a page: what a
 # request costs beside its value (system calls, the protocol) takes microseconds and would hide
@@ -25,7 +25,7 @@ class Program:
     words: tuple[str, ...]
     """The program whose memory is placed; a store is a server that `load` fills."""
     left_mib: int
-    """Free memory of the fast node at the program's start: a third of what it will hold, and 10
+    """Free memory of the fast node at the program's start: a third of the program's memory, and 10
     MiB that the kernel keeps."""
     granule_kib: int = 256
     """The daemon's unit of placement (tierguest/configuration.py)."""
@@ -185,7 +185,7 @@ def _longer(program: Program, amount: str) -> Program:
     )
 
 
-# The long ones tell what a policy makes of more time; they run only when they are named.
+# Long variants show a policy's results over more time; they run only when they are named.
 PROGRAMS = (
     *STANDARD,
     *(_longer(program, AMOUNTS[program.name]) for program in STANDARD if program.name in AMOUNTS),

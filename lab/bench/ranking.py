@@ -17,7 +17,7 @@ from math import sqrt
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of two rankings."""
+    """Kendall's tau of two rankings."""
 
     disagreements: list[tuple[str, str]]
     """Pairs that one orders one way and the other the other way; a tie disagrees with nothing."""

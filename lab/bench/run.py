@@ -31,8 +31,8 @@ FILL_POLL_S = 0.005
 # Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
 # guest's clock jumps.
 SETTLE_S = 8
-# What a run finds free of the fast node, and what other work of the kernel costs it, must not depend
-# on the run before it.
+# The free memory of the fast node, and what other work of the kernel costs it, must not depend
+# on the run before.
 KEPT_BY_KERNEL = (
     # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program
     # gets there.
@@ -62,7 +62,7 @@ class Filled:
 
 
 def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
-    """Runs it on a host in that state and returns what was measured; AssertionError if the program
+    """Runs it on a host in that state and returns the measurements; AssertionError if the program
     failed or the daemon ended."""
     with contextlib.chdir(guest.directory):
         return _one(guest, program, policy, host)

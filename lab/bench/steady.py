@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 # The last third of a run: three times what the slowest policy of the bench takes to start.
 STEADY_PART = 1 / 3
-# So much of the steady state's share counts as having reached it.
+# The steady state is reached at this part of its share.
 REACHED = 0.9
 
 Point = Mapping[str, object]

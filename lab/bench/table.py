@@ -47,7 +47,7 @@ class Run:
     host: str = "equal"
     """The state of the fast node before the run (bench/hosts.py)."""
     user_misses: tuple[int, ...] = ()
-    """By node, without the kernel's."""
+    """Returns the misses by node, without the kernel's."""
     free_mib_at_start: float = 0.0
     file_mib_at_start: float = 0.0
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Run:
 
 
 def first_runs(runs: Sequence[Run]) -> list[Run]:
-    """Without those that repeat another."""
+    """Returns the runs without repetitions."""
     seen: dict[str, Run] = {}
     for run in runs:
         seen.setdefault(run.policy, run)
@@ -96,7 +96,7 @@ def first_runs(runs: Sequence[Run]) -> list[Run]:
 
 
 def spread(runs: Sequence[Run]) -> float:
-    """By how much of its run time a run that was repeated differed, at the most."""
+    """Returns the largest difference between the run times of repeated runs."""
     times: dict[str, list[float]] = {}
     for run in runs:
         times.setdefault(run.policy, []).append(run.seconds)

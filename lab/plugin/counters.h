@@ -35,10 +35,8 @@ struct counters {
     uint64_t user_misses[NODES_MAX];
 };
 
-/*
- * Maps the file, which must have room for the counters of `pages` pages. Without a path they live
- * in memory. Returns NULL or what is wrong.
- */
+/* Maps the file, which must have space for the counters of `pages` pages. Without a path they
+ * are in memory. Returns NULL or the error. */
 const char *counters_open(const char *path, uint64_t pages);
 
 /* Never NULL after counters_open. */

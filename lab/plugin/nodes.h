@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which memory node a physical address belongs to, and what a miss costs there. */
+/* The memory node of a physical address, and the cost of a miss there. */
 #ifndef TIERWISE_NODES_H
 #define TIERWISE_NODES_H
 
@@ -8,10 +8,8 @@
 /* The lab's guests have two or three; counters.h has a row for each. */
 #define NODES_MAX 4
 
-/*
- * Declares a node from "ID:LATENCY_NS:START-END[+START-END...]", addresses in bytes. Returns NULL
- * or what is wrong with it.
- */
+/* Declares a node from "ID:LATENCY_NS:START-END[+START-END...]", addresses in bytes. Returns
+ * NULL or the error. */
 const char *nodes_declare(const char *text);
 
 /* The node of an address, or -1 for memory of no node: firmware, devices. */

@@ -17,7 +17,7 @@ static struct {
     int64_t *icount_bias;
 } qemu;
 
-/* Where qemu_icount_bias stands in struct TimersState, QEMU 7.2 to 10.0; clock_moves checks it. */
+/* The offset of qemu_icount_bias in struct TimersState, QEMU 7.2 to 10.0; clock_moves checks it. */
 #define ICOUNT_BIAS_OFFSET 0x28
 /* Any number that the clock does not move by of itself between two readings. */
 #define PROBE_NS 12345

@@ -1,4 +1,4 @@
-"""tierwise.emt in a guest with two nodes: it sees accesses and moves pages.
+"""tierwise.emt in a guest with two nodes: it detects accesses and moves pages.
 
 `python/emt/lab.sh` builds it for the guest.
 """
@@ -11,7 +11,7 @@ from tierguest.files import write
 from tierguest.settings import PER_CPU_LISTS
 
 SITE = "/lab/bin/emt-site"
-# A guest is emulated: what is judged is where pages are, not what it costs.
+# A guest is emulated: the test checks the pages' nodes, not the cost.
 BUDGET = 1.0
 # For a busy host: an interval is a tenth of a second where there is nothing else to do.
 LIMIT_S = 160

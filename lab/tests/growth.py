@@ -1,4 +1,4 @@
-"""A program that grows into free memory of the fast node: what it allocates after its share was
+"""A program that grows into free memory of the fast node: memory allocated after its share was
 computed stays fast."""
 
 import time
@@ -31,7 +31,7 @@ for step in range({GROWS_TO_MIB // STEP_MIB}):
     kept.append(piece)
     until = time.monotonic() + {STEP_S}
     while time.monotonic() < until:
-        # A third of it is used again and again; the rest is as cold as memory can be.
+        # A third of it is used repeatedly; the rest is as cold as memory can be.
         for piece in kept[::3]:
             piece[:: mmap.PAGESIZE]
         time.sleep(0.01)

@@ -70,7 +70,7 @@ def locked_address_space_stops_nobody_else(guest: Guest) -> None:
     locked = _lock(guest)
     time.sleep(A_WHILE_S)
     _serves_the_healthy(guest, daemon)
-    # Its kdamond can be turned off only then.
+    # Its kdamond can be stopped only then.
     locked.stop()
     assert daemon.stop() == 0, daemon.printed()
 
@@ -122,7 +122,7 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
         _serves_the_healthy(guest, daemon)
         assert _waiting_moves(daemon) == waiting, "the call was to wait all the time"
     finally:
-        # Nothing that waits for the lock can be ended before.
+        # No waiter for the lock can be ended before.
         locked.stop()
     assert daemon.stop() == 0, daemon.printed()
 
@@ -182,7 +182,7 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
         instances = Path("/sys/kernel/tracing/instances")
         assert any(instances.iterdir()), f"no trace instance: {daemon.printed()[-2000:]}"
     finally:
-        # Nothing else that waits for the lock can be ended before.
+        # No other waiter for the lock can be ended before.
         locked.stop()
     assert daemon.stop() == 0, daemon.printed()
     assert not any(instances.iterdir()), "the daemon left its trace instance"

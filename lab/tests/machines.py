@@ -1,4 +1,4 @@
-"""The machines are what they claim to be."""
+"""The machines match their descriptions."""
 
 from pathlib import Path
 

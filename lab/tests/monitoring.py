@@ -1,6 +1,6 @@
-"""Each access monitoring source against a program whose hot part is known. The program starts on
-the slow node and would fit on the fast one; the policy promotes every page that is found accessed
-again and again."""
+"""Each access monitoring source against a program with a known hot part. The program starts on the
+slow node and would fit on the fast one; the policy promotes every page that is found accessed
+repeatedly."""
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
@@ -53,13 +53,13 @@ def _finds(
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def damon_on_processes_finds_it(guest: Guest) -> None:
-    """DAMON on a process's addresses: 95 % of what is hot, and little else."""
+    """DAMON on a process's addresses: 95 % of the hot part, and little else."""
     _finds(guest, "damon-vaddr")
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def soft_dirty_finds_it(guest: Guest) -> None:
-    """Soft-dirty bits, of a program that writes: 95 % of what is hot, and little else."""
+    """Soft-dirty bits, of a program that writes: 95 % of the hot part, and little else."""
     _finds(guest, "soft-dirty", stores=100)
 
 

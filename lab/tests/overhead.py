@@ -10,7 +10,8 @@ from tierguest.program import processor_seconds, resident_bytes
 from tierguest.stairs import Stairs
 
 MIB = 1 << 20
-# Programs are small: what is measured is the cost of a tenant, and it must all fit into the guest.
+# Programs are small: the test measures the cost of a tenant, and all of them must fit into the
+# guest.
 TENANT_MIB = 2
 SETTLING_S = 5
 MEASURED_S = 12

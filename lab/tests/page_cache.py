@@ -24,8 +24,8 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
-    """`page_cache = true`: of what a group has read the fast node keeps its cap, and the rest is on
-    the slow one, not dropped."""
+    """`page_cache = true`: the fast node keeps a group's page cache up to its cap, and the rest is
+    on the slow one, not dropped."""
     write(DROP_CACHES, 1)
     group = guest.cgroup("reader")
     reads = f"dd if={DISK} of=/dev/null bs=1M count={READ_MIB} status=none; exec sleep 1000"
@@ -67,7 +67,7 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
 # So little that an emulated CPU reads it several times a second.
 HOT_MIB = 12
 HOT_CAP_MIB = 9
-# Read again and again by a group that is no tenant: as hot, but to stay where it is.
+# Read repeatedly by a group that is no tenant: as hot, but it must stay where it is.
 OTHERS_MIB = 8
 
 
@@ -100,10 +100,10 @@ def _read_again_and_again(guest: Guest, name: str, mib: int, skip_mib: int) -> C
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def page_cache_in_use_is_promoted(guest: Guest) -> None:
-    """`promote_page_cache = true`: what a tenant reads again and again comes up to its cap, and
-    what others read does not."""
+    """`promote_page_cache = true`: page cache that a tenant reads repeatedly is promoted up to its
+    cap, and that of others is not."""
     write(DROP_CACHES, 1)
-    # With MGLRU reading a file leaves no mark that DAMON could see.
+    # With MGLRU, reading a file leaves no mark for DAMON.
     write(MGLRU, 0)
     group = _read_again_and_again(guest, "reader", HOT_MIB, 0)
     others = _read_again_and_again(guest, "others", OTHERS_MIB, HOT_MIB)

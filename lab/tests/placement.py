@@ -74,7 +74,7 @@ def _converges(
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def multi_clock_places(guest: Guest) -> None:
-    """multi-clock: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    """multi-clock: 95 % of the hot part on the fast node, 90 % of the cold part on the slow one."""
     _converges(guest, "multi-clock")
 
 
@@ -88,8 +88,8 @@ FEWER_SAMPLES = (
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def memtis_places(guest: Guest) -> None:
-    """memtis, on DAMON's samples: 95 % of what is hot on the fast node, 90 % of what is cold on the
-    slow one."""
+    """memtis, on DAMON's samples: 95 % of the hot part on the fast node, 90 % of the cold part on
+    the slow one."""
     recipe = guest.run("tierwise", "policies", "show", "memtis")
     for shipped, here in FEWER_SAMPLES:
         assert shipped in recipe, recipe
@@ -101,7 +101,7 @@ def memtis_places(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def tierwise_places(guest: Guest) -> None:
-    """tierwise: 95 % of what is hot on the fast node, 90 % of what is cold on the slow one."""
+    """tierwise: 95 % of the hot part on the fast node, 90 % of the cold part on the slow one."""
     _converges(guest, "tierwise", left_mib=LEFT_TO_SHARE_MIB)
 
 
@@ -111,8 +111,8 @@ NOBODY = 65534
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def another_users_program_is_placed(guest: Guest) -> None:
-    """A tenant's processes belong to a user: what the daemon keeps of root's rights is enough to
-    see and move them."""
+    """A tenant's processes belong to a user: the daemon's remaining privileges suffice to monitor
+    and move them."""
     stairs = guest.stairs(
         guest.cgroup("shop"), user=NOBODY, mib=48, hot_mib=48, pattern="fixed", node=1
     )

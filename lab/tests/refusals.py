@@ -49,7 +49,7 @@ def one_node_is_only_observed(guest: Guest) -> None:
 
 
 def _written(printed: str) -> list[str]:
-    """The lines for the configuration, as they stand in the first message."""
+    """Returns the configuration lines of the first message."""
     lines = [line.strip() for line in printed.splitlines()]
     is_toml = [line in ("", "[[tier]]") or " = " in line for line in lines]
     first = lines.index("[[tier]]")
@@ -88,8 +88,8 @@ def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def mistakes_in_the_file_are_explained(guest: Guest) -> None:
-    """Unknown keys, a policy that is not there, floors above the capacity: file, line, key, and
-    what is allowed."""
+    """Unknown keys, an unknown policy, floors above the capacity: file, line, key, and the allowed
+    values."""
     good = configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")])
     _refused(
         guest,

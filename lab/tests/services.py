@@ -160,7 +160,7 @@ def memcached_is_served_faster(guest: Guest) -> None:
 
 @test(boot="single", share="programs")
 def a_wrong_value_is_noticed(guest: Guest) -> None:
-    """kvload counts values that are not those that were written, and fails."""
+    """kvload counts values that differ from the written ones, and fails."""
     guest.start(*MEMCACHED.words)
     client = ("kvload", "store=memcached", "keys=100", "reads=100")
     guest.wait_until(

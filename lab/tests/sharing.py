@@ -78,7 +78,7 @@ class Sharing:
         return f"MiB on the fast node: {held}; tierwised said: {printed}"
 
     def wait_for(self, expected: dict[str, float]) -> None:
-        """Until each holds what is expected, within the tolerance."""
+        """Waits until each holds the expected memory, within the tolerance."""
 
         def near() -> bool:
             assert self.daemon and self.daemon.running(), f"tierwised ended: {self.describe()}"
@@ -121,15 +121,15 @@ def tierwise_holds_floors(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def tierwise_donates(guest: Guest) -> None:
-    """tierwise, 240/140/140 MiB: two need less than their floors, and the first has what they
-    leave: 200/140/140."""
+    """tierwise, 240/140/140 MiB: two need less than their floors, and the first gets the rest:
+    200/140/140."""
     _floors(guest, "tierwise", (240, 140, 140))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def a_cap_is_kept(guest: Guest) -> None:
-    """A tenant with a cap of 80 MiB is brought under it, though there is room, and its neighbour
-    has what it wants."""
+    """A tenant with a cap of 80 MiB is demoted to it, even with free memory, and its neighbour gets
+    its memory."""
     sharing = Sharing(guest)
     sharing.start("first", 200)
     sharing.start("second", 200)
@@ -157,8 +157,8 @@ def a_late_starter_is_served(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=1300)
 def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
-    """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: what is used again
-    comes back."""
+    """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: used memory is promoted
+    again."""
     sharing = Sharing(guest)
     sharing.start("first", 200)
     sharing.start("second", FAST_MIB)

@@ -1,4 +1,4 @@
-"""Memory of no tenant: what is idle makes way for tenants, and what is used stays."""
+"""Memory of no tenant: idle memory is demoted for tenants, and used memory stays."""
 
 import time
 
@@ -20,7 +20,7 @@ TENANT_HOT_MIB = 96
 # second.
 IDLE_S = 4
 LIMIT_S = 300
-# Several intervals of idleness: with room to make, the first is demoted after two.
+# Several intervals of idleness: if memory is short, the first is demoted after two.
 STILL_S = 6 * IDLE_S
 
 

@@ -26,7 +26,7 @@ BOOTS = {
 
 
 def boot(name: str, test: str) -> Boot:
-    """The boot of that name, which a test asked for."""
+    """Returns the boot of the name that a test requests."""
     if name not in BOOTS:
         raise LabError(
             f"{test}: boot {name!r} is not known; one of: {', '.join(BOOTS)} (lab/tierlab/boots.py)"

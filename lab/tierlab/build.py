@@ -16,7 +16,7 @@ from .kernel import SERIES, Series
 from .paths import LAB, REPOSITORY, Paths
 from .steps import digest, remove, step
 
-# What the tests and an operator at the lab's shell use inside the guest.
+# Packages for the tests and for an operator's shell inside the guest.
 ROOT_PACKAGES = (
     "python3",
     "redis-server",
@@ -33,7 +33,7 @@ ROOT_PACKAGES = (
 )
 # Documentation, which is not used in the guest and which would be a third of the image.
 ROOT_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
-# The tree takes about 260 MB; the rest is free for what a job writes. The file is sparse.
+# The tree takes about 260 MB; the rest is free for a job's files. The file is sparse.
 IMAGE_SIZE = "1200M"
 C_WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes")
 
@@ -246,7 +246,7 @@ def _image(paths: Paths, first: Path, out: Path) -> None:
     (paths.root / "first-init").chmod(0o755)
     for name in ("lab", "results"):
         (paths.root / name).mkdir(exist_ok=True)
-    # No journal: a guest's writes are thrown away with the guest.
+    # No journal: a guest's writes end with the guest.
     run(
         "image",
         [

@@ -37,7 +37,7 @@ class Group:
         return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
 
 
-# Starting Python in the guest, making and removing what the tests need.
+# Starting Python in the guest, making and removing the tests' objects.
 SLACK_S = 60.0
 
 

@@ -16,8 +16,8 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Runs a command and returns what it printed; a failure names the step, the command and its
-    last lines."""
+    """Runs a command and returns its output; a failure names the step, the command and its last
+    lines."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(

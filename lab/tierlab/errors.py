@@ -1,4 +1,4 @@
-"""The one error that a user of the lab sees."""
+"""The only error that reaches a user of the lab."""
 
 
 class LabError(Exception):

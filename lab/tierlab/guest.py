@@ -16,7 +16,7 @@ from .mode import Mode
 from .paths import Paths
 from .topology import Topology
 
-# Space for what a job leaves in /results; the file is sparse.
+# Space for a job's files in /results; the file is sparse.
 RESULTS_BYTES = 256 << 20
 # Interval at which the host reads the guest's serial lines. A boot takes two hundred times as long.
 POLL_S = 0.05

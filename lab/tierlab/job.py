@@ -63,7 +63,7 @@ def _add_directory(tar: tarfile.TarFile, name: str) -> None:
 
 
 def unpack_results(disk: Path, into: Path) -> None:
-    """Unpacks what the guest left in /results; nothing, if it wrote no tar."""
+    """Unpacks the guest's files from /results; nothing, if it wrote no tar."""
     into.mkdir(parents=True, exist_ok=True)
     with open(disk, "rb") as file:
         if not any(file.read(SECTOR)):

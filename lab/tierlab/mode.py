@@ -22,8 +22,8 @@ FLUSH_ACCESSES = 20000
 
 @dataclass(frozen=True)
 class Mode:
-    """The emulation, and what the plugin does. `counters` is the file for the true misses, if they
-    are counted."""
+    """The emulation, and the plugin's work. `counters` is the file for the true misses, if they are
+    counted."""
 
     timed: bool = False
     # Function mode too can count true misses, at a third of its speed.

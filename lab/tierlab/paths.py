@@ -20,7 +20,7 @@ class Paths:
 
     @classmethod
     def default(cls) -> "Paths":
-        """The directory that the environment asks for."""
+        """Returns the directory that the environment names."""
         named = os.environ.get("TIERLAB_TARGET")
         return cls(Path(named).resolve() if named else REPOSITORY / "target" / "lab")
 

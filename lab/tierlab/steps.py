@@ -1,4 +1,4 @@
-"""Build steps: what was built of which inputs is remembered, and nothing half-built stays."""
+"""Build steps: each records the inputs of its result, and nothing half-built stays."""
 
 import hashlib
 import shutil
@@ -22,7 +22,7 @@ def digest(texts: Iterable[str] = (), files: Iterable[Path] = ()) -> str:
 
 
 def remove(path: Path) -> None:
-    """Removes a file or a directory, if it is there."""
+    """Removes a file or a directory, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,4 +1,4 @@
-"""Placement by age: what is decided of DAMON's regions, and in which order pages are moved."""
+"""Placement by age: the decisions on DAMON's regions, and the order in which pages are moved."""
 
 import sys
 import unittest

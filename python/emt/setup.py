@@ -1,8 +1,8 @@
 """The extension, and the hook that lets an environment variable switch tracking on.
 
-Where the extension cannot be built (another interpreter, no compiler), what is built is the
-pure-Python package, which does nothing and says why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes that an
-error; TIERWISE_EMT_CFLAGS adds options of the compiler.
+Where the extension cannot be built (another interpreter, no compiler), the result is the
+pure-Python package, which does nothing and reports why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes that
+an error; TIERWISE_EMT_CFLAGS adds options of the compiler.
 """
 
 import os

@@ -26,7 +26,7 @@ def register_when_gymnasium_comes() -> None:
 def _register() -> None:
     import gymnasium
 
-    # Whoever asks for it by this name imports its module then.
+    # A caller that uses this name imports its module then.
     gymnasium.register(id=ID, entry_point="tierwise.env:TierwiseEnv")
 
 
@@ -53,7 +53,7 @@ class _Loader(Loader):
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # Other readers of the module find what they would without us.
+        # Other readers of the module find the same as without this package.
         module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real

@@ -15,12 +15,12 @@ class State(NamedTuple):
     usage_ratio: float
     #: Share of its accesses that the fast tier served.
     access_ratio: float
-    #: Its accesses in the interval, over the most seen in one.
+    #: Its accesses in the interval, over the maximum in one.
     load: float
 
 
-#: Gets the state and what the last action was worth (``None`` if there was none, or no request
-#: told). Returns the action, -1 to 1 of the largest step, down or up.
+#: Gets the state and the reward of the last action (``None`` if there was none, or no request was
+#: reported). Returns the action, -1 to 1 of the largest step, down or up.
 Agent = Callable[[State, float | None], float]
 
 

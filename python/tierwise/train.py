@@ -26,16 +26,16 @@ from tierwise import Sac, Simulation, State, TierwiseEnv
 Observation = NDArray[np.float32]
 Policy = Callable[[tuple[float, float, float]], float]
 
-#: The greatest load comes first, as an agent's load is relative to the most that was seen. The last
-#: few percent are left out: services have their knee at full load with everything fast, and beside
+#: The greatest load comes first, as an agent's load is relative to the maximum so far. The last few
+#: percent are left out: services have their knee at full load with everything fast, and beside
 #: other programs no action helps.
 CURVE_LOAD = [0.97, 0.2, 0.4, 0.6, 0.8, 0.97, 0.6, 0.3]
 
 #: Seconds of each; the longest change of a partition (32 GB at 2 GB/s) takes 16.
 STEP_S = 10.0
 
-#: A search for a maximum load: seconds of a run, and of its beginning, which is not judged as
-#: partitions start as what a tenant happened to get.
+#: A search for a maximum load: seconds of a run, and of its start, which does not count because
+#: partitions start with the tenants' random allocations.
 RUN_S, START_S = 60, 20
 
 #: Steps of the search, in shares of the published maximum.

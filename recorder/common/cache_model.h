@@ -24,10 +24,8 @@ struct cache_model {
     uint32_t set_bits;
 };
 
-/*
- * Prepares a cache of size_bytes. Returns NULL, or what is wrong with the geometry: the number of
- * sets must be a power of two, because the set is taken from the low bits of the line number.
- */
+/* Prepares a cache of size_bytes. Returns NULL, or the error in the geometry: the number of sets
+ * must be a power of two, because the low bits of the line number select the set. */
 static inline const char *cache_model_init(struct cache_model *cache, uint64_t size_bytes,
                                            uint32_t ways, uint32_t line_bytes)
 {

@@ -197,7 +197,7 @@ static void check_elf(const char *path, const char *head, size_t bytes)
                "recorded");
 }
 
-/* Puts what an interpreter is started with in front of the script's own arguments. */
+/* Puts the interpreter, its argument and the script in front of the script's own arguments. */
 static void interpret(struct list *arguments, char *interpreter, char *argument, char *script)
 {
     struct list longer = {0};

@@ -15,16 +15,13 @@ struct exec {
     char **environment;  /* of the program; ends with NULL */
 };
 
-/*
- * Keeps what a following QEMU must be given: the plugin's own arguments. `on_refusal` runs before
- * the guest is ended, so that what was recorded is not lost.
- */
+/* Keeps the arguments of a following QEMU: the plugin's own. `on_refusal` runs before the guest
+ * is ended, so that the recording so far is not lost. */
 void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(void));
 
-/*
- * What a guest's execveat would run. False when the kernel will refuse it, and the guest is to hear
- * so. Ends the guest with a message when the kernel would run it and the recorder cannot follow.
- */
+/* Finds the program that a guest's execveat would run. Returns false if the kernel will refuse
+ * it, so that the guest gets the error. Ends the guest with a message if the kernel would run it
+ * and the recorder cannot follow. */
 bool exec_resolve(struct exec *exec, int directory, uint64_t path, uint64_t arguments,
                   uint64_t environment, int flags);
 

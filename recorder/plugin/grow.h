@@ -14,7 +14,7 @@ _Noreturn void fatal(const char *format, ...) __attribute__((format(printf, 1, 2
 void *checked_calloc(size_t count, size_t size);
 void *grown(void *array, size_t *capacity, size_t wanted, size_t size);
 
-/* Makes room for at least `wanted` elements in `array`. */
+/* Grows `array` to at least `wanted` elements. */
 #define GROW(array, capacity, wanted)                                                              \
     do {                                                                                           \
         if ((wanted) > (capacity))                                                                 \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which address ranges are mapped files. Everything else is anonymous memory. */
+/* The address ranges of mapped files. Everything else is anonymous memory. */
 #ifndef TIERWISE_MAPPINGS_H
 #define TIERWISE_MAPPINGS_H
 
@@ -14,7 +14,7 @@ enum mapping {
 /* Declares [start, end) to be of this kind, replacing what was there. Addresses in bytes. */
 void mappings_set(uint64_t start, uint64_t end, enum mapping kind);
 
-/* What the page at this address belongs to. */
+/* Returns the mapping of the page at this address. */
 enum mapping mappings_kind(uint64_t address);
 
 /* Takes over the mappings that exist already: those of the program file and its loader. */

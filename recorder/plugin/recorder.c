@@ -250,7 +250,7 @@ static void follow_exec(int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, u
     struct exec exec;
     bool found = number == SYS_execve ? exec_resolve(&exec, AT_FDCWD, a1, a2, a3, 0)
                                       : exec_resolve(&exec, (int)a1, a2, a3, a4, (int)a5);
-    /* The kernel refuses it and the guest goes on. */
+    /* The kernel refuses it and the guest continues. */
     if (!found)
         return;
     pthread_mutex_lock(&lock);

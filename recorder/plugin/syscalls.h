@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What system calls do to pages: mappings come and go, the kernel copies for the program. */
+/* The effects of system calls on pages: mappings appear and vanish, the kernel copies for the
+ * program. */
 #ifndef TIERWISE_SYSCALLS_H
 #define TIERWISE_SYSCALLS_H
 

@@ -41,7 +41,7 @@ void thread_begin(unsigned vcpu);
 void thread_drain(struct thread *thread);
 void threads_drain(void);
 
-/* The thread's index in the trace, given when first asked for. Under the lock. */
+/* The thread's index in the trace, assigned at first use. Under the lock. */
 uint16_t thread_number(struct thread *thread);
 
 /* Instructions of all threads in this window. Under the lock. */
@@ -51,7 +51,7 @@ uint64_t threads_instructions(void);
  */
 void threads_take(void (*visit)(uint32_t thread, uint64_t instructions, void *data), void *data);
 
-/* How many virtual CPUs have been seen; at least 1. */
+/* The number of virtual CPUs so far; at least 1. */
 unsigned threads_seen(void);
 
 #endif

@@ -24,7 +24,7 @@
 /* Each file has a range of 2^28 pages: 1 TiB. */
 #define FILE_VPN_SHIFT 28
 
-/* Prepares the page tables and the last-level cache; returns NULL or what is wrong. */
+/* Prepares the page tables and the last-level cache; returns NULL or the error. */
 const char *window_init(uint64_t llc_bytes, uint32_t llc_ways);
 
 /* Counts one executed load or store of `bytes` bytes. */

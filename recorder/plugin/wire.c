@@ -38,7 +38,7 @@ void wire_append(struct wire_buffer *buffer, const void *bytes, size_t length)
     buffer->length += length;
 }
 
-/* Reads requests: each byte 'C' asks to close the window now. */
+/* Reads requests: each byte 'C' closes the window now. */
 static void *control_main(void *unused)
 {
     char request;

@@ -87,7 +87,8 @@ struct wire_buffer {
 
 void wire_append(struct wire_buffer *buffer, const void *bytes, size_t length);
 
-/* Connects to the recording process's socket; `on_cut` runs, on a thread of its own, when asked. */
+/* Connects to the recording process's socket; `on_cut` runs on a thread of its own at each
+ * request. */
 void wire_open(const char *socket_path, void (*on_cut)(void));
 
 /* Hands a message to the sender and empties the buffer; waits while the one before is being sent.

@@ -44,16 +44,16 @@ BANK_SCALE = 8
 GRID_SIDE = 250
 # Windows that are kept of a load phase, which has many and of which only the first touches matter.
 LOAD_WINDOWS = 10
-# XSBench's 68 nuclides with so many energies each (its small problem has 11 303): 130 MiB, nine
+# XSBench's 68 nuclides with this many energies each (its small problem has 11 303): 130 MiB, nine
 # tenths of it the index of the unionized grid.
 GRIDPOINTS = 6200
-# How long the recorder may take from its start to the marks FIFO.
+# Limit of the time from the recorder's start to the marks FIFO.
 RECORDER_START_S = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """One trace: the length of its windows, and what is run."""
+    """One trace: the length of its windows, and its command."""
 
     window: int
     program: Callable
@@ -150,7 +150,7 @@ def redis(name, recording):
 
 
 def memcached(name, recording):
-    """memcached with room for every record, YCSB workload."""
+    """memcached with memory for every record, YCSB workload."""
     # -A lets the client end it; one worker thread, because there is one connection.
     command = [
         "memcached",
@@ -314,7 +314,7 @@ def versions():
 
 
 def write_table():
-    """Renews what lies between the two markers of traces/README.md."""
+    """Renews the text between the two markers of traces/README.md."""
     readme = TRACES / "README.md"
     start_mark, end = "<!-- record_all.py --table -->\n", "<!-- end of the table -->\n"
     before, rest = readme.read_text().split(start_mark)

@@ -18,38 +18,37 @@ use crate::number::counted;
 /// once per second and cannot resolve finer windows.
 const MERGE: u32 = 8;
 
-/// Virtual nanoseconds that a trace shall take with everything fast: as many sampling rounds as a
-/// policy needs to settle, and as many again.
+/// Minimum duration of a trace in virtual nanoseconds with everything fast: as many sampling rounds
+/// as a policy needs to settle, and as many again.
 const LASTS_NS: f64 = 60e9;
 
-/// Max time that it may take: a day. Recordings are of minutes, and a trace of a few bytes can
-/// claim years.
+/// Maximum duration: a day. Recordings last minutes, but a trace of a few bytes can claim years.
 const MAX_NS: f64 = 86_400e9;
 
 /// The default share of fast memory: a third of the memory, as in the scenarios of the shipped
 /// traces.
 const FAST_SHARE: f64 = 0.3333;
 
-/// The largest share: with twice of what is resident everything fits, and a larger number is meant
+/// The largest share: with twice the resident memory everything fits, and a larger number is meant
 /// in per cent.
 const MAX_SHARE: f64 = 2.0;
 
-/// The machine that a bare trace runs on.
+/// The machine of a bare trace.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Machine of a bare trace")]
 pub struct TraceMachine {
-    /// Its preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    /// Preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     machine: Option<String>,
-    /// Its fast memory, as a share of what the program has resident [default: 0.3333].
+    /// Fast memory as a share of the program's resident memory [default: 0.3333].
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with = "fast")]
     fast_share: Option<f64>,
-    /// Its fast memory, as a size such as 8GiB.
+    /// Fast memory as a size such as 8GiB.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     fast: Option<Bytes>,
 }
 
-/// The name of a preset, as an argument.
+/// Parses the name of a preset.
 pub fn preset(text: &str) -> Result<String, String> {
     let names = PRESETS.iter().map(|preset| preset.name);
     if names.clone().any(|name| name == text) {
@@ -80,7 +79,7 @@ fn size(text: &str) -> Result<Bytes, String> {
 }
 
 impl TraceMachine {
-    /// The machine of a preset, with the usual sizes.
+    /// Returns the machine of a preset, with the usual sizes.
     pub fn preset(machine: Option<String>) -> Self {
         Self { machine, ..Self::default() }
     }
@@ -103,7 +102,7 @@ impl TraceMachine {
     }
 
     fn model(&self) -> Result<Machine, Failure> {
-        // The sizes follow; these have the right shape.
+        // The sizes follow; these have the right form.
         let size = Bytes(1 << 30);
         let name = self.machine.as_deref().unwrap_or("dram-cxl");
         Machine::preset(name, size, size)
@@ -128,7 +127,7 @@ impl TraceMachine {
     }
 }
 
-/// The scenario of traces that run together.
+/// Returns the scenario of traces that run together.
 pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failure> {
     let machine = on.model()?;
     let fast_ns = machine.tiers.first().map_or(0.0, |tier| tier.load_ns);
@@ -157,8 +156,8 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
     })
 }
 
-/// A trace from its mark "run" to its mark "end", where it has them, stretched to a minute at
-/// least.
+/// Returns the part of a trace between its marks "run" and "end", if it has them, stretched to at
+/// least a minute.
 fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Failure> {
     let mut reader = TraceReader::open(path)?;
     let (mut alone_ns, mut run, mut end) = (0.0, false, false);
@@ -174,7 +173,7 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
         }
     }
     let totals = reader.totals();
-    // Recordings of accesses alone, as those of lackey may be, count no instruction.
+    // Recordings of accesses alone, such as lackey's, may count no instructions.
     if totals.instructions == 0 && totals.pages == 0 {
         return Err(nothing_ran(path, totals.windows));
     }
@@ -188,8 +187,8 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
     })
 }
 
-/// The shortest time that a window takes: its instructions, and its misses in fast memory one after
-/// the other.
+/// Returns the shortest duration of a window: its instructions, and its misses in fast memory one
+/// after the other.
 fn least_ns(window: &Window, fast_ns: f64) -> f64 {
     let missed =
         |access: &PageAccess| f64::from(access.load_misses) + f64::from(access.store_misses);

@@ -39,8 +39,8 @@ pub fn is_failed(result: &PolicyResult) -> bool {
     failures(result).next().is_some()
 }
 
-/// The policy with the smallest slowdown, by index; bounds and policies under which a workload
-/// failed do not count. The first of equals.
+/// Returns the index of the policy with the smallest slowdown; bounds and policies under which a
+/// workload failed do not count. Of equals the first.
 pub fn best(compared: &Compared) -> Option<usize> {
     ranked(compared).first().copied()
 }
@@ -59,7 +59,7 @@ pub fn summary(compared: &Compared) -> Vec<String> {
     let ranked = ranked(compared);
     let result = |i: usize| &compared.outputs[i].result;
     let Some(&winner) = ranked.first() else {
-        return vec!["No policy was compared that could be called best.".to_owned()];
+        return vec!["No compared policy counts as best.".to_owned()];
     };
     let (winner, next) = (result(winner), ranked.get(1).map(|&i| result(i)));
     let mut first = format!(

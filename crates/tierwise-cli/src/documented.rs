@@ -1,5 +1,5 @@
-//! Whatever the documents and the help show of this command is understood by it: every argument,
-//! every value. What is cheap is run besides, by `tests/documented`.
+//! Tests that this command understands every command line of the documents and the help: every
+//! argument, every value. `tests/documented` also runs the cheap ones.
 
 #[path = "../tests/documented/blocks.rs"]
 #[allow(dead_code, reason = "the suite that runs commands uses the rest")]

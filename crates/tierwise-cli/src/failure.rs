@@ -27,17 +27,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The user's mistake, in words.
+    /// Makes a user's mistake from a message.
     pub fn user(message: &dyn std::fmt::Display) -> Self {
         Self::User(message.to_string())
     }
 
-    /// Puts a name before the message: which of several things failed.
+    /// Puts a name before the message: the one of several things that failed.
     pub fn of(self, what: &str) -> Self {
         self.reworded(|message| format!("{what}: {message}"))
     }
 
-    /// The same failure in other words.
+    /// Changes the words of the failure.
     pub fn reworded(self, words: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::User(message) => Self::User(words(message)),
@@ -60,13 +60,13 @@ impl Failure {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let line = message.split('\n').map(str::trim).filter(|part| !part.is_empty());
         let line = printable(&line.collect::<Vec<_>>().join("; "));
-        // That stderr cannot be written changes no exit code.
+        // A failed write to stderr changes no exit code.
         let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {line}");
         ExitCode::from(code)
     }
 }
 
-/// A message with its control characters escaped: a file's name may have any, and a terminal obeys
+/// Escapes control characters in a message: a file's name may have any, and a terminal would obey
 /// them.
 fn printable(message: &str) -> String {
     let mut line = String::with_capacity(message.len());

@@ -1,4 +1,4 @@
-//! Reading scenario and recipe files, and traces in their place.
+//! Reads scenario and recipe files, and traces in their place.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,8 +19,8 @@ use tierwise_trace::model::unreadable;
 use crate::bare_trace::{self, TraceMachine};
 use crate::failure::Failure;
 
-/// Bytes of the largest text that is read: the longest shipped scenario has a thousandth of it, so
-/// that a larger file is something else.
+/// Size limit of a text file in bytes: the longest shipped scenario has a thousandth of it, so a
+/// larger file is something else.
 const MAX_TEXT: u64 = 4 << 20;
 
 /// The kind of a file that may be a scenario or a trace.
@@ -78,14 +78,14 @@ fn found(path: &Path) -> Result<Found, Failure> {
     let mut file = File::open(path).map_err(|error| cannot_read(path, &error))?;
     let mut bytes = Vec::new();
     let mut read = |most| file.by_ref().take(most).read_to_end(&mut bytes).map(drop);
-    // A pipe can be read once: the first bytes are kept.
+    // A pipe can be read once, so the first bytes are kept.
     read(MAGIC.len() as u64).map_err(|error| cannot_read(path, &error))?;
     if bytes == MAGIC {
         let there = file.metadata().map_err(|error| cannot_read(path, &error))?;
         if there.is_file() {
             return Ok(Found::Trace);
         }
-        // Opened again, it would wait for another writer for ever.
+        // A second open would wait for another writer for ever.
         return Err(Failure::User(format!(
             "{}: the trace comes through a pipe or a device, and it is read more than once here; \
              write it to a file first",
@@ -98,12 +98,11 @@ fn found(path: &Path) -> Result<Found, Failure> {
 
 /// Reads a recipe file, and checks that a policy can be made of it on this machine.
 pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
-    // Parameters are checked before any work is done; that tiers have their final sizes is not
-    // needed.
+    // Parameters are checked before any work starts; this does not need the tiers' final sizes.
     recipe_on(path, &machine.resolve(Bytes(1 << 30)))
 }
 
-/// As [`recipe`], on a machine whose sizes are known.
+/// Like [`recipe`], on a machine with known sizes.
 pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
     let topology = machine.topology();
@@ -111,21 +110,21 @@ pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// The signals that a recipe's policy requires on a machine. Recipes that learn are made with a
-/// learner that does not: what they watch is the same.
+/// Returns the signals that a recipe's policy requires on a machine. Recipes that learn get a
+/// learner that does not: their signals are the same.
 pub fn signals(recipe: &Recipe, topology: &Topology) -> Result<Signals, Failure> {
     let learning: Arc<dyn Learning> = Arc::new(Null);
     let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };
     Ok(recipe.build(&ctx)?.signals())
 }
 
-/// A policy that Tierwise ships.
+/// Returns a policy that Tierwise ships.
 pub fn policy(name: &str) -> Result<Recipe, Failure> {
-    // There is no file whose line could be named.
+    // There is no file with a line to name.
     Recipe::named(name).map_err(|error| Failure::User(error.problem))
 }
 
-/// A policy that Tierwise ships and that runs: no bound.
+/// Returns a policy that Tierwise ships and that is no bound.
 pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
     let recipe = policy(name)?;
     match recipe.bound() {
@@ -142,8 +141,8 @@ fn text(path: &Path) -> Result<String, Failure> {
     rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
 }
 
-/// The text of a file of which `bytes` were read already; `otherwise` names what a file is not that
-/// has no text.
+/// Returns the text of a file of which `bytes` were already read; `otherwise` names the kinds of
+/// file that it is not.
 fn rest_of_text(
     path: &Path,
     file: File,
@@ -164,7 +163,7 @@ fn rest_of_text(
     })
 }
 
-/// The refusal of a file that cannot be opened or read.
+/// Returns the refusal of a file that cannot be opened or read.
 pub fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::User(format!("{}: {}", path.display(), unreadable(path, error)))
 }

@@ -10,7 +10,7 @@ use tierwise_trace::unnamed::UnnamedFile;
 
 use crate::failure::{CommandResult, Failure};
 
-/// A file in the making, beside the place where it will appear.
+/// An unfinished file, beside its final place.
 #[derive(Debug)]
 pub struct NewFile {
     path: PathBuf,
@@ -25,12 +25,12 @@ enum Target {
 }
 
 impl NewFile {
-    /// Opens it, so that a wrong path is reported before the work is done and not after.
+    /// Opens the file, so that a wrong path is reported before the work starts.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         let refuse = |error: io::Error| {
             Failure::User(format!("{}: cannot be written: {error}", path.display()))
         };
-        // A link stays a link, and what it leads to is replaced.
+        // A link stays a link, and its target is replaced.
         let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let there = path.metadata().ok();
         let special = there.as_ref().is_some_and(|there| !there.is_file());
@@ -47,7 +47,7 @@ impl NewFile {
                     format!("{file}: cannot be written: there is no directory {directory}");
                 return Err(Failure::User(problem));
             }
-            // What any new file gets: the umask takes its part.
+            // The usual mode of a new file, which the umask reduces.
             let file = UnnamedFile::create(directory, 0o666).map_err(refuse)?;
             if let Some(there) = there {
                 file.file().set_permissions(there.permissions()).map_err(refuse)?;
@@ -57,7 +57,7 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), target })
     }
 
-    /// Puts the finished file in its place.
+    /// Moves the finished file to its place.
     pub fn finish(self) -> CommandResult {
         let fail = |error: io::Error| Failure::Internal(not_written(&self.path, &error));
         match self.target {
@@ -70,14 +70,14 @@ impl NewFile {
     }
 }
 
-/// Errors name the file, so that they pass through any number of writers with it.
+/// Adds the file's name to errors, so that they keep it through any number of writers.
 impl Write for NewFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.target {
             Target::Beside(file) => file.file().write(bytes),
             Target::Direct(file) => file.write(bytes),
         };
-        // A writer that repeats an interrupted call goes by the kind alone.
+        // A writer that repeats an interrupted call only checks the kind.
         written.map_err(|error| io::Error::new(error.kind(), not_written(&self.path, &error)))
     }
 
@@ -100,7 +100,7 @@ pub fn whole_file(path: &Path, bytes: &[u8]) -> CommandResult {
     file.finish()
 }
 
-/// Says something on stderr. That stderr cannot be written changes no result.
+/// Prints a line on stderr. A failed write changes no result.
 pub fn print_error_line(line: fmt::Arguments<'_>) {
     let _ = writeln!(anstream::stderr(), "{line}");
 }
@@ -113,11 +113,11 @@ pub fn json(value: &impl Serialize) -> CommandResult {
     Ok(out.flush()?)
 }
 
-/// Columns where stdout is no terminal and nothing sets its width: what a log or a review
-/// shows beside each other, and what the widest shipped table of figures takes.
+/// Columns where stdout is no terminal and nothing sets its width: the width of a log or a review,
+/// and of the widest shipped table of figures.
 const PLAIN_WIDTH: u16 = 120;
 
-/// Columns that tables may take: the terminal's; elsewhere `COLUMNS`, as shells set it.
+/// Returns the columns for tables: the terminal's; elsewhere `COLUMNS`, as shells set it.
 pub fn width() -> u16 {
     if io::stdout().is_terminal()
         && let Some((width, _)) = terminal_size::terminal_size_of(io::stdout())
@@ -139,7 +139,7 @@ mod tests {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut file = NewFile::create(&directory.path().join("t.html")).unwrap();
         file.write_all(b"half").unwrap();
-        // As a signal that ends the process: no destructor runs.
+        // Like a signal that ends the process: no destructor runs.
         std::mem::forget(file);
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }

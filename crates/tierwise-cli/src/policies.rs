@@ -1,4 +1,4 @@
-//! `tierwise policies`: what there is to choose from.
+//! `tierwise policies`: lists the policies.
 
 use std::io::Write;
 
@@ -32,7 +32,7 @@ pub struct Policies {
 
 #[derive(Debug, Subcommand)]
 enum Show {
-    /// Print a policy's recipe, to be changed and given to `compare --recipe`.
+    /// Print a policy's recipe, as a start for one of your own (`compare --recipe`).
     #[command(after_help = "EXAMPLE\n  tierwise policies show tpp")]
     Show {
         /// The policy.

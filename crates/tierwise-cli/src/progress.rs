@@ -1,8 +1,8 @@
-//! A progress bar over all runs. It shows itself only when stderr is a terminal.
+//! A progress bar over all runs. It appears only when stderr is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Steps of one run: fine enough for the bar to move within it.
+/// Steps of one run: fine enough for visible progress within it.
 const STEPS: u64 = 1000;
 
 /// The bar.
@@ -17,16 +17,16 @@ pub struct Job<'a> {
 }
 
 impl RunProgress {
-    /// For so many runs.
+    /// Creates a bar for this many runs.
     pub fn new(runs: usize) -> Self {
         let bar = ProgressBar::new(runs as u64 * STEPS);
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta:>4} left  {msg}");
-        // The template is a constant; were it wrong, the default style would do.
+        // The template is a constant; if it were wrong, the default style would apply.
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self(bar)
     }
 
-    /// A run that starts.
+    /// Starts a run's part.
     pub fn job(&self, scenario: &str, policy: &str) -> Job<'_> {
         self.0.set_message(format!("{scenario}: {policy}"));
         Job { bar: &self.0, done: 0 }
@@ -40,7 +40,7 @@ impl Drop for RunProgress {
 }
 
 impl Job<'_> {
-    /// The run has come so far, 0 to 1.
+    /// Sets the progress of the run, 0 to 1.
     pub fn reached(&mut self, share: f64) {
         let now = (share.clamp(0.0, 1.0) * STEPS as f64) as u64;
         if now > self.done {
@@ -49,7 +49,7 @@ impl Job<'_> {
         }
     }
 
-    /// The run has ended.
+    /// Ends the run's part.
     pub fn done(mut self) {
         self.reached(1.0);
     }

@@ -1,4 +1,4 @@
-//! `tierwise record`: a program becomes a trace.
+//! `tierwise record`: records a program's accesses as a trace.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -20,15 +20,15 @@ use crate::value::{WINDOW, whole};
 ///
 /// The program runs unmodified under QEMU's user-mode emulation, some tens of times slower than
 /// alone. Its phases can be named while it runs: see --marks. When the program executes another, as
-/// a shell script that ends with exec does, that one is recorded too; forked processes are not, and
-/// their number is reported.
+/// a shell script that ends with exec does, the recording follows. It does not follow forked
+/// processes, and reports their number.
 ///
 /// Exit codes: 0 the trace is whole: the program ended with 0, or it was stopped at
-/// --max-instructions; 1 the recording failed, and what was recorded before is kept; 2 the command
-/// is wrong; 3 the trace is whole, and the program ended with another code than 0; 4 the trace is
-/// cut: a signal ended the program, its end was not seen, or it ended before its first window. A
-/// signal to the recording (Ctrl-C, SIGTERM, SIGHUP) goes to the program; what the program does
-/// then decides.
+/// --max-instructions; 1 the recording failed, and the data so far is kept; 2 the command is wrong;
+/// 3 the trace is whole, and the program ended with another code than 0; 4 the trace is cut: a
+/// signal ended the program, its end was not seen, or it ended before its first window. A signal to
+/// the recording (Ctrl-C, SIGTERM, SIGHUP) goes to the program, and the program decides what
+/// happens.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise record -o sort.twt -- sort big-file.txt\n  \
                         tierwise record -o db.twt --llc 16MiB/16 -- python3 load.py")]
@@ -43,11 +43,11 @@ pub struct RecordCommand {
     /// The last-level cache to model: size and ways.
     #[arg(long, value_name = "SIZE/WAYS", default_value = "32MiB/16", value_parser = llc)]
     llc: CacheModel,
-    /// A FIFO to make: a line written to it names the phase that starts. The program finds its path
-    /// in TIERWISE_MARKS. A FIFO that is there already is used, and stays.
+    /// A FIFO to create: a line written to it names the phase that starts. The program finds its
+    /// path in TIERWISE_MARKS. A FIFO that exists already is used, and stays.
     #[arg(long, value_name = "FIFO")]
     marks: Option<PathBuf>,
-    /// Stop the program once it has executed so many instructions.
+    /// Stop the program once it has executed this many instructions.
     #[arg(long, value_name = "NUMBER", value_parser = whole(1..=u64::MAX))]
     max_instructions: Option<u64>,
     /// Replace an existing trace.

@@ -1,4 +1,4 @@
-//! `tierwise restore`: gives back what was left by a process that was killed.
+//! `tierwise restore`: restores the kernel's settings after a process was killed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::record_live;
 
 /// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
 ///
-/// The changes are in a state file; settings that another program changed since are left alone.
-/// Refuses while the process runs that the file belongs to: that process restores everything
-/// itself. tierwised does the same when it starts.
+/// The changes are in a state file. Settings that another program changed since stay as they are.
+/// The command refuses while the process of the file runs: that process restores everything itself.
+/// tierwised does the same when it starts.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise restore")]
 pub struct Restore {
     /// The directory of the state file: `state` of the configuration. [default: /var/lib/tierwise]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
+    /// Find the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }
@@ -66,10 +66,10 @@ impl Restore {
     }
 }
 
-/// Turns DAMON's threads off first: the kernel's own use of DAMON cannot be switched on while they
-/// run. Nothing is touched while the owner of the state file runs.
+/// Stops DAMON's threads first: the kernel's own use of DAMON cannot be switched on while they run.
+/// Changes nothing while the owner of the state file runs.
 fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>, Failure> {
-    // A link that leads nowhere is there as well.
+    // A dangling link counts as well.
     let there = |path: &Path| path.symlink_metadata().is_ok();
     if !there(state) && !damon.iter().any(|record| there(record)) {
         return Ok(Vec::new());
@@ -81,10 +81,10 @@ fn restore(roots: &Roots, state: &Path, damon: &[PathBuf]) -> Result<Vec<String>
                 Left::Nothing => {}
                 Left::OtherBoot => {
                     let record = record.display();
-                    lines.push(format!("{record}: of an earlier boot: nothing to turn off"));
+                    lines.push(format!("{record}: of an earlier boot: nothing to stop"));
                 }
                 Left::Places(places) => lines.extend(places.iter().map(|place| {
-                    format!("kdamond {place}: off, unless another user has it by now")
+                    format!("kdamond {place}: stopped, unless another user has taken it meanwhile")
                 })),
                 Left::Unknown(message) => lines.push(message),
             }
@@ -133,7 +133,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(message.contains("in use by a Tierwise that still runs"), "{message}");
-        // As after kill -9: the file is there, its owner is not.
+        // As after kill -9: the file exists, its owner does not.
         let left = fs::read(&state).unwrap();
         drop(settings);
         fs::write(&state, left).unwrap();
@@ -157,7 +157,7 @@ mod tests {
         let text = r#"{"boot":"b1","taken":[{"index":0,"thread":{"pid":77,"start_time":900}}]}"#;
         put(&record, text);
         let lines = restore.lines(&roots).unwrap();
-        assert_eq!(lines, ["kdamond 0: off, unless another user has it by now"]);
+        assert_eq!(lines, ["kdamond 0: stopped, unless another user has taken it meanwhile"]);
         assert_eq!(fs::read_to_string(place.join("state")).unwrap().trim(), "off");
         assert!(!record.exists());
     }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::value::whole;
 
 /// Seed, output and threads of a command that runs policies. A command replaces the help texts of
-/// `json` and `html` where it prints or writes something else.
+/// `json` and `html` where its output differs.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Random seed.
@@ -40,7 +40,7 @@ pub struct PaperArgs {
 #[derive(Debug, Args)]
 pub struct Jobs {
     /// Parallel runs [default: one per CPU].
-    // A run is a thread: no machine has more CPUs than that, and each takes memory of its own.
+    // A run is a thread: no machine has more CPUs than the limit, and each takes memory of its own.
     #[arg(long, value_name = "NUMBER", value_parser = whole(1..=1024_usize))]
     jobs: Option<usize>,
 }

@@ -10,11 +10,10 @@ use crate::failure::{CommandResult, Failure};
 use crate::input::cannot_read;
 use crate::output::NewFile;
 
-/// zstd's own default: a record shrinks to a tenth at the speed at which it is made.
+/// zstd's own default: a record shrinks to a tenth at the speed of its creation.
 const LEVEL: i32 = 3;
 
-/// The first bytes of a zstd frame (RFC 8878, section 3.1.1), so that a renamed file is read all
-/// the same.
+/// The first bytes of a zstd frame (RFC 8878, section 3.1.1), so that a renamed file is still read.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Writes a record into a file that was opened for `path`.

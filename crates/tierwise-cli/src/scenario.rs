@@ -25,9 +25,9 @@ pub struct ScenarioCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Check scenario files and show what they amount to: tiers and tenants with their sizes.
+    /// Check scenario files and show the resulting tiers and tenants with their sizes.
     ///
-    /// Traces are read to their end.
+    /// The command reads traces to their end.
     #[command(after_help = "EXAMPLE\n  tierwise scenario check my-scenario.toml")]
     Check {
         /// The files.
@@ -37,13 +37,13 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// List scenarios: file, name and what each shows.
+    /// List scenarios: file, name and purpose.
     #[command(
         after_help = "EXAMPLE\n  tierwise scenario list\n  tierwise scenario list my-directory"
     )]
     List {
-        /// The directory to search, with those in it
-        /// [default: the scenarios that come with Tierwise].
+        /// The directory to search, including those below [default: the scenarios that come with
+        /// Tierwise].
         directory: Option<PathBuf>,
         /// Print JSON: a list with one object per file.
         #[arg(long)]
@@ -193,14 +193,14 @@ fn list(directory: Option<&Path>, json: bool) -> CommandResult {
     write_table(&mut anstream::stdout().lock(), &table, None)
 }
 
-/// Words of a column stand to the left, unlike figures.
+/// Aligns words of a column to the left, unlike figures.
 fn left(table: &mut Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(CellAlignment::Left);
     }
 }
 
-/// `scenarios/` here, beside an installed program, or in the source tree it was built from.
+/// Finds `scenarios/` here, beside an installed program, or in the source tree of the build.
 fn shipped() -> Option<PathBuf> {
     let executable = std::env::current_exe().ok();
     let installed =

@@ -1,4 +1,4 @@
-//! `tierwise simulate`: the course of one policy's run.
+//! `tierwise simulate`: prints the course of one policy's run.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::RangeInclusive;
@@ -21,11 +21,11 @@ use crate::progress::RunProgress;
 use crate::run_file;
 use crate::value::{time, whole};
 
-/// Run one policy on a scenario and print its course, one point for each interval of virtual time.
+/// Run one policy on a scenario and print its course, one point per interval of virtual time.
 ///
 /// A point has the share of misses served by the fastest tier, the pages promoted and demoted since
-/// the point before, and for each tenant its throughput in instructions a second, its share and its
-/// resident bytes by tier, fastest first.
+/// the previous point, and for each tenant its throughput in instructions per second, its share and
+/// its resident bytes by tier, fastest first.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise simulate scenarios/zipf.toml --policy tpp | head -1\n  \
@@ -54,11 +54,11 @@ pub struct Simulate {
     /// The form of the points.
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]
     format: Format,
-    /// File to write them to; stdout by default.
+    /// Output file; stdout by default.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write down what was decided and moved, and why, for `tierwise explain`: JSON, compressed if
-    /// the name ends in .zst.
+    /// Record the decisions and moves, and their reasons, for `tierwise explain`: JSON, compressed
+    /// if the name ends in .zst.
     #[arg(long, value_name = "FILE")]
     record_run: Option<PathBuf>,
     /// Check the simulator's own rules after every step; several times slower.
@@ -206,7 +206,7 @@ fn parquet(timeline: &[TimelinePoint], file: &mut NewFile) -> CommandResult {
     Ok(table.finish()?)
 }
 
-/// Reports the events that the record had no space for.
+/// Reports the events for which the record had no space.
 fn print_left_out(record: &RunRecord) {
     if record.moves_left_out > 0 {
         crate::output::print_error_line(format_args!(
@@ -217,7 +217,7 @@ fn print_left_out(record: &RunRecord) {
     }
 }
 
-/// The end of the run, in a line on stderr: stdout belongs to the points.
+/// Prints the end of the run as a line on stderr: stdout belongs to the points.
 fn conclude(result: &PolicyResult) {
     crate::output::print_error_line(format_args!(
         "{}: slowdown {:.3} x, {:.1} % of misses served fast, {} promoted, {} demoted",

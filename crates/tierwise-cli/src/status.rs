@@ -12,7 +12,8 @@ use crate::number::{counted, grouped};
 use crate::output;
 use crate::table::{new_table, write_table};
 
-/// Decisions and notices shown, the newest: as many as are read at a glance. `--json` has all.
+/// Decisions and notices shown, the newest: as many as a reader takes in at a glance. `--json` has
+/// all.
 const LINES: usize = 8;
 
 const HEAD: Style = Style::new().bold();

@@ -11,7 +11,7 @@ use crate::output;
 const HEAD: Style = Style::new().bold();
 const BEST: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
-/// A table whose columns stand two blanks apart, the first to the left and the others to the right.
+/// Returns a table with two blanks between columns, the first aligned left and the others right.
 pub fn new_table(head: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -86,7 +86,7 @@ fn folds(widths: &[usize], limit: usize) -> Vec<std::ops::Range<usize>> {
     folds
 }
 
-/// The first column and some others of a table.
+/// Returns the first column and some others of a table.
 fn part(table: &Table, columns: std::ops::Range<usize>) -> Table {
     let kept = |row: &comfy_table::Row| -> Vec<Cell> {
         let cells = row.cell_iter().enumerate();
@@ -108,7 +108,7 @@ fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Co
     let head = lines.len().saturating_sub(table.row_count());
     for (i, line) in lines.iter().enumerate() {
         let line = line.trim_end();
-        // Of a table whose rows were wrapped only the first line is known to be head.
+        // Of a table with wrapped rows only the first line is certainly the head.
         let style = match i.checked_sub(head) {
             _ if i == 0 => HEAD,
             None if table.width().is_none() => HEAD,

@@ -1,5 +1,5 @@
-//! Parsers of the command line's numbers and times. A refusal names the values that are allowed;
-//! clap puts the option and the value found before it.
+//! Parsers of the command line's numbers and times. A refusal names the allowed values; clap puts
+//! the option and the value found before it.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -32,7 +32,7 @@ pub fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration
 /// The process ids of 64-bit Linux (`PID_MAX_LIMIT`).
 pub const PIDS: RangeInclusive<i32> = 1..=4_194_304;
 
-/// Instructions of a window: a recorder counts them in 31 bits.
+/// Limit of instructions per window: a recorder counts them in 31 bits.
 pub const WINDOW: RangeInclusive<u64> = 1..=u32::MAX as u64 / 2;
 
 #[cfg(test)]

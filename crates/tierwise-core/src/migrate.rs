@@ -31,7 +31,7 @@ pub enum Cause {
     Hot,
     /// It was cold and the tier ran short (kswapd).
     Pressure,
-    /// It made room for a hotter page.
+    /// Demoted to free memory for a hotter page.
     MakeRoom,
     /// Its tenant holds its share and has hotter pages.
     AtShare,
@@ -117,8 +117,8 @@ impl Default for Placement {
 /// The moves and settings that a policy requests. Buffers are reused.
 #[derive(Debug, Clone, Default)]
 pub struct MigrationPlan {
-    /// Moves, in the order in which the world applies them: a demotion that makes room stands
-    /// before the promotion that needs it.
+    /// Moves, in the order in which the world applies them: a demotion that frees memory precedes
+    /// the promotion that needs it.
     pub moves: Vec<Move>,
     /// Pages to poison, so that their next access is a hint fault.
     pub poison: Vec<PageRange>,
@@ -229,8 +229,7 @@ impl Planner {
         (per_second as u128 * Self::BURST.as_nanos() / 1_000_000_000) as u64
     }
 
-    /// Drops from the end of `moves` those that the budget does not cover, and reports each to
-    /// `cut`.
+    /// Drops moves beyond the budget from the end of `moves`, and reports each to `cut`.
     pub fn cut(
         &mut self,
         now: Timestamp,

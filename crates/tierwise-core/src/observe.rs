@@ -1,8 +1,8 @@
 //! The reports of a world: data only, no behaviour. The world fills an [`Observation`] whose
 //! buffers are reused; the engine reads it.
 //!
-//! [`Capabilities`] are the signals that a world can report. [`Signals`] are those that a policy
-//! requires and pays for.
+//! [`Capabilities`] are the signals that a world can report. [`Signals`] are the signals that a
+//! policy requires and pays for.
 
 use std::time::Duration;
 
@@ -105,8 +105,8 @@ pub struct TierReading {
     pub free: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
-    /// Unmanaged pages: those of the kernel and of processes of no tenant. Tenants share the rest
-    /// of the tier. Zero if every process belongs to a tenant.
+    /// Unmanaged pages, of the kernel and of processes of no tenant. Tenants share the rest of the
+    /// tier. Zero if every process belongs to a tenant.
     pub unmanaged: Pages,
 }
 

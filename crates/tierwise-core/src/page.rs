@@ -235,7 +235,7 @@ impl PageTable {
     }
 
     /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the
-    /// hand last passed", and the reference bits are cleared. Counted as
+    /// hand last passed", and the reference bits are cleared. Counted like
     /// [`PageTable::take_referenced`].
     pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
         const REFERENCED: u32 = Flag::Referenced as u32;

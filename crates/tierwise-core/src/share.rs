@@ -22,9 +22,9 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 
 /// The entitlement of a tenant to one tier.
 ///
-/// The floor of a partition is computed again and again, and a workload may have grown since. So it
-/// is an entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant
-/// is entitled. Only the configured cap is a limit.
+/// A partition's floor is computed repeatedly, and a workload may have grown since. So it is an
+/// entitlement, not a limit: beyond it a tenant may hold free memory to which no other tenant is
+/// entitled. Only the configured cap is a limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
     /// Base pages that other tenants' needs do not take away while those tenants hold more than

@@ -81,8 +81,9 @@ pub trait Estimator: Send {
     );
 
     /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their
-    /// base pages reach `limit`. Called only under memory pressure or to make room, so it may read
-    /// reference bits of the pages it considers (as the kernel's `shrink_inactive_list` does).
+    /// base pages reach `limit`. Called only under memory pressure or for a promotion's victims, so
+    /// it may read reference bits of the pages it considers (as the kernel's `shrink_inactive_list`
+    /// does).
     fn demotable(
         &mut self,
         scope: Scope,
@@ -147,7 +148,7 @@ pub trait Partitioner: Send {
         Vec::new()
     }
 
-    /// As [`Policy::thrash_events`].
+    /// Like [`Policy::thrash_events`].
     fn thrash_events(&self, _tenant: TenantId) -> u64 {
         0
     }
@@ -158,8 +159,8 @@ pub trait Partitioner: Send {
 pub struct Tick {
     /// The time.
     pub now: Timestamp,
-    /// The estimator updated just now, or has candidates that cannot wait. A selector that promotes
-    /// once per interval does so only then. It makes room under pressure at any time.
+    /// True if the estimator just updated, or has candidates that cannot wait. A selector that
+    /// promotes once per interval promotes only then. It demotes under pressure at any time.
     pub updated: bool,
     /// The partitioner computed new shares just now.
     pub partitioned: bool,

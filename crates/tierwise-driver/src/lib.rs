@@ -27,8 +27,8 @@ pub enum RoundMode {
     /// Wait until the engine's deadline, observe, decide, migrate.
     #[default]
     Manage,
-    /// Wait as long as the world likes and observe. The engine keeps its page table current and is
-    /// asked for no plan.
+    /// Wait for as long as the world decides, and observe. The engine keeps its page table current
+    /// and makes no plan.
     Observe,
 }
 

@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a trace: they never panic, and never cost memory out of proportion.
 //!
 //! Bytes taken as a whole file seldom get past the checksums, so they are also given as the content
-//! of frames whose checksums are right: the first byte says how the rest is cut into windows.
+//! of frames with correct checksums: the first byte sets how the rest is cut into windows.
 use std::io::{Cursor, Write};
 
 use tierwise_trace::cut::{Cut, Merge, WindowSelection};

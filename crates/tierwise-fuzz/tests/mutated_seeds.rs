@@ -1,7 +1,7 @@
 //! Every fuzz target on its seeds and on mutations of them, with the stable toolchain.
 //!
-//! libFuzzer finds more, because it sees which code an input reaches (`make fuzz`); this finds what
-//! a change breaks, in seconds.
+//! libFuzzer finds more, because it measures the code that an input reaches (`make fuzz`); this
+//! test finds regressions in seconds.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,12 +17,12 @@ use tierwise_fuzz::{FuzzTarget, seeds, targets};
 const CASES_FACTOR: u32 = 8;
 /// Enough for two independent faults in one input, and for a third that hides them.
 const MAX_MUTATIONS: usize = 6;
-/// Long enough that a parser of quadratic time stands out against the others.
+/// Long enough to make a parser of quadratic time noticeable.
 const MAX_REPETITIONS: usize = 2_000;
 /// An input larger than this tests the allocator and not the parser.
 const MAX_BYTES: usize = 1 << 18;
 
-/// Tokens that numbers and names are replaced by: the ends of their types, and what is no number.
+/// Replacements of numbers and names: the ends of their types, and text that is no number.
 const TOKENS: [&[u8]; 14] = [
     b"",
     b"-1",

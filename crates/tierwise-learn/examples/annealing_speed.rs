@@ -1,6 +1,5 @@
-//! Prints how long annealing takes, and what it gains:
-//! `cargo run --release -p tierwise-learn --example annealing_speed`. The goal is 50 ms for 16
-//! tenants.
+//! Prints the time and the gain of annealing: `cargo run --release -p tierwise-learn --example
+//! annealing_speed`. The goal is 50 ms for 16 tenants.
 
 use std::time::Instant;
 

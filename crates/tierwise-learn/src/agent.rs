@@ -39,7 +39,7 @@ impl SacAgent {
     /// An agent that starts as the model in a file of [`Sac::save`].
     ///
     /// # Errors
-    /// As [`Sac::load`].
+    /// Like [`Sac::load`].
     pub fn trained(path: &str, config: &SacConfig, seed: u64) -> Result<Self, SacError> {
         Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
     }
@@ -77,7 +77,7 @@ impl Agent for SacAgent {
             action: experience.action as f32,
             reward: experience.reward as f32,
             next: numbers(experience.next),
-            // A tenant's load goes on: no state is the last.
+            // A tenant's load never ends: no state is the last.
             done: false,
         });
     }

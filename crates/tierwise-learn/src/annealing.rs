@@ -1,10 +1,10 @@
 //! MTAT's division of fast memory among best-effort tenants: simulated annealing (section 3.2.2,
 //! algorithm 2).
 //!
-//! Two tenants are drawn, and a step of memory is moved from one to the other. What is better is
-//! kept; what is worse by `d` is kept with probability `exp(-d / T)`, so that the search leaves
-//! local optima. The temperature `T` decays by a factor at each iteration, and the best division
-//! seen is the answer.
+//! Each iteration draws two tenants and moves a step of memory from one to the other. A better
+//! division is kept; one that is worse by `d` is kept with probability `exp(-d / T)`, so that the
+//! search leaves local optima. The temperature `T` decays by a factor at each iteration, and the
+//! best division found is the answer.
 //!
 //! ```
 //! use tierwise_core::learn::Objective;
@@ -25,7 +25,7 @@
 //! assert_eq!(anneal(&Smallest, &[40, 40], 1), [20, 60]);
 //! ```
 //!
-//! The crate argmin has simulated annealing too. It does not fit: it accepts what is worse with
+//! The crate argmin has simulated annealing too. It does not fit: it accepts a worse solution with
 //! probability `1 / (1 + exp(d / T))` (`SimulatedAnnealing::next_iter`), half of algorithm 2's at
 //! high temperatures, with no way to choose another; and it owns a clone of its problem, while an
 //! [`Objective`] is borrowed.

@@ -1,9 +1,9 @@
 //! Learners that decide how much fast memory a tenant gets.
 //!
-//! The core decides and does not learn: it asks a [`Learning`] for agents and for searches. This
-//! crate is one, after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner of
-//! its partition policy maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its search
-//! for a fair division.
+//! The core decides and does not learn: it gets agents and searches from a [`Learning`]. This crate
+//! is one, after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner of its
+//! partition policy maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its search for a
+//! fair division.
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};

@@ -1,7 +1,7 @@
-//! Text of the kernel's that other users have a part in: bytes, because names of processes, files
-//! and groups may be any.
+//! Kernel text that other users can influence: it stays bytes, because names of processes, files
+//! and groups may hold any.
 //!
-//! What is parsed stays bytes. Only what people read becomes text, and only by [`shown`].
+//! Parsers work on bytes. Only output for people becomes text, and only through [`shown`].
 
 use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -10,11 +10,11 @@ use std::str::{self, FromStr};
 
 use bstr::ByteSlice;
 
-/// Bytes of a name that are shown: longer than any path that people make, and a line of a log all
-/// the same.
+/// Limit of the bytes of a name that are shown: longer than usual paths, and still one line of a
+/// log.
 const MAX_LEN: usize = 512;
 
-/// A name as people may see it: what is not printable is escaped, and what is too long is cut.
+/// Formats a name for people: escapes what is not printable, and cuts what is too long.
 ///
 /// Its `Debug` is in quotes.
 ///
@@ -31,12 +31,12 @@ pub fn shown(bytes: &[u8]) -> Shown<'_> {
     Shown(bytes)
 }
 
-/// A path as people may see it.
+/// Formats a path for people.
 pub fn shown_path(path: &Path) -> Shown<'_> {
     Shown(path.as_os_str().as_bytes())
 }
 
-/// What [`shown`] makes.
+/// The result of [`shown`].
 #[derive(Clone, Copy)]
 pub struct Shown<'a>(&'a [u8]);
 
@@ -70,11 +70,11 @@ impl fmt::Debug for Shown<'_> {
     }
 }
 
-/// Bytes of a peer's answer that are shown: a line of a terminal, which is enough to recognise it.
+/// Limit of the bytes of a peer's answer that are shown: one line of a terminal, enough to
+/// recognise it.
 const MAX_QUOTED: usize = 120;
 
-/// What a peer sent, in quotes: escaped as by [`shown`], and cut where it would fill more than a
-/// line.
+/// Formats a peer's answer in quotes: escaped like [`shown`], and cut to a line.
 ///
 /// ```
 /// use tierwise_linux::bytes::quoted;
@@ -93,7 +93,7 @@ pub fn quoted(bytes: impl AsRef<[u8]>) -> String {
     format!("{:?}{more}", shown(start))
 }
 
-/// A number, or another word of ASCII, with nothing around it.
+/// Parses a number, or another ASCII word, with nothing around it.
 ///
 /// ```
 /// use tierwise_linux::bytes::parsed;
@@ -105,12 +105,12 @@ pub fn parsed<T: FromStr>(word: &[u8]) -> Option<T> {
     str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Words that are divided by spaces.
+/// Splits bytes into words at spaces.
 pub fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// A hexadecimal number.
+/// Parses a hexadecimal number.
 pub fn hexadecimal(word: &[u8]) -> Option<u64> {
     u64::from_str_radix(str::from_utf8(word).ok()?, 16).ok()
 }

@@ -1,5 +1,5 @@
-//! Walks over directories without allocating once its buffers have grown: control groups are walked
-//! each second.
+//! Walks directories without allocating once its buffers have grown: control groups are walked
+//! every second.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,16 +14,16 @@ use crate::error::{LinuxError, Result, means_gone};
 use crate::fault::Faults;
 use crate::file::open_deep;
 
-/// Bytes of directory entries read at once: a control group has some hundred files with names of
+/// Buffer for directory entries in bytes: a control group has some hundred files with names of
 /// twenty letters. One entry takes at most 280.
 const ENTRIES: usize = 8192;
 
-/// Whether to go into a directory.
+/// Decision about a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visit {
-    /// On to those in it.
+    /// Visit the directories in it.
     Enter,
-    /// Past it.
+    /// Skip its content.
     Pass,
 }
 
@@ -31,20 +31,19 @@ pub enum Visit {
 #[derive(Debug, Default)]
 pub struct Directories {
     entries: Vec<u8>,
-    /// Directories that are still to be visited, the last first: each its name, and [`LENGTH`]
-    /// bytes that say how much of the path at hand is the one above it.
+    /// Directories that are still to be visited, as a stack: each as its name, and [`LENGTH`] bytes
+    /// with the length of its parent's part of the current path.
     pending: Vec<u8>,
     path: Vec<u8>,
     faults: Faults,
 }
 
-/// Bytes of the length of a path and of that of a name.
+/// Bytes of the length of a path and of a name.
 const LENGTH: usize = 2 * size_of::<u32>();
 
 impl Directories {
-    /// Visits a directory and those below it as far as `visit` says so, each before those in it, in
-    /// no other order. What is gone by the time it is entered is passed over, the first directory
-    /// too.
+    /// Visits a directory and the directories below it as `visit` decides, parents first, in no
+    /// other order. It skips directories that vanished, even the first.
     ///
     /// ```
     /// use tierwise_linux::directories::{Directories, Visit};
@@ -61,11 +60,10 @@ impl Directories {
     /// assert_eq!(report, ["", "web", "web/blue"].map(std::path::PathBuf::from));
     /// ```
     ///
-    /// A directory that cannot be listed is passed over, and is a fault of its own
-    /// ([`Directories::faults`]).
+    /// A directory that cannot be listed is skipped and becomes a fault ([`Directories::faults`]).
     ///
     /// # Errors
-    /// The machine lacks what it takes to list directories, or `visit` fails.
+    /// The machine lacks the resources to list directories, or `visit` fails.
     pub fn walk(
         &mut self,
         top: &Path,
@@ -88,12 +86,12 @@ impl Directories {
         Ok(())
     }
 
-    /// What could not be listed in the walks since this list was last taken.
+    /// Returns the faults of the walks since the list was last emptied.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
-    /// A directory below the one at hand is to be visited.
+    /// Adds a directory below the current one to those to be visited.
     fn push(&mut self, name: &[u8]) {
         self.pending.extend_from_slice(name);
         // Paths and names are shorter than 4 GiB by far.
@@ -102,8 +100,8 @@ impl Directories {
         }
     }
 
-    /// Goes to the next directory. The one above it is still the beginning of the path, because a
-    /// directory is visited right before those in it.
+    /// Goes to the next directory. Its parent is still the start of the path, because a directory
+    /// is visited right before its children.
     fn next(&mut self) -> bool {
         let Some((names, lengths)) = self.pending.split_last_chunk::<LENGTH>() else {
             return false;
@@ -120,7 +118,7 @@ impl Directories {
         true
     }
 
-    /// Puts the directories in the one at hand to those that are to be visited.
+    /// Adds the children of the current directory to those to be visited.
     fn enter(&mut self) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
         entries.clear();
@@ -142,7 +140,7 @@ impl Directories {
         let mut entries = RawDir::new(&directory, buffer);
         while let Some(entry) = entries.next() {
             let entry = match entry {
-                // A group that was removed while it is listed.
+                // The group was removed during the listing.
                 Err(Errno::NOENT | Errno::NODEV) => break,
                 other => other?,
             };
@@ -176,7 +174,7 @@ mod tests {
         assert!(message.contains("cannot list: Not a directory"), "{message}");
     }
 
-    /// Directories on the way down the deep tree of `levels`, and what went wrong.
+    /// Counts the directories on the way down the deep tree of `levels`, and returns the faults.
     fn walk_deep(levels: usize) -> (usize, Vec<String>) {
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(tree.path().join("near/by")).unwrap();
@@ -246,7 +244,7 @@ mod tests {
     }
 }
 
-/// Directories whose paths are longer than the kernel takes one, made and removed step by step.
+/// Directories whose paths exceed the kernel's limit, created and removed step by step.
 #[cfg(test)]
 pub(crate) mod deep {
     use std::os::fd::OwnedFd;
@@ -254,7 +252,7 @@ pub(crate) mod deep {
 
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, unlinkat};
 
-    /// A level's name: twenty of them are a path that is too long.
+    /// Name of a level: twenty of them exceed the limit of a path.
     const NAME: [u8; 250] = [b'd'; 250];
 
     fn open(above: &OwnedFd) -> OwnedFd {

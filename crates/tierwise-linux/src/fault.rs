@@ -1,4 +1,4 @@
-//! Faults: failures of one process, group or guest, told apart from those of the machine.
+//! Faults: failures of one process, group or guest, as distinct from those of the machine.
 //!
 //! - A failure to read one process, control group, guest or endpoint is a [`HostFault`]: data, next
 //!   to the readings of the others.
@@ -15,8 +15,8 @@ use tierwise_core::units::TenantId;
 
 use crate::error::{LinuxError, Result};
 
-/// Maximum number of faults kept per survey: what one tenant breaks on purpose must not fill
-/// memory. The rest is counted.
+/// Maximum number of faults kept per survey: a tenant's deliberate faults must not fill memory. The
+/// rest is counted.
 const MAX_KEPT: usize = 64;
 
 /// Scope of a fault.

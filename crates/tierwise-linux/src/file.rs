@@ -1,4 +1,4 @@
-//! The kernel's small text files: read, parsed and written with an error that names them.
+//! Reads, parses and writes the kernel's small text files. Every error names the file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,19 +15,19 @@ use rustix::io::Errno;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result, means_gone};
 
-/// A file of one value is shorter: the longest is an identity of 36 letters.
+/// Longest file with one value: the longest value is an identity of 36 letters.
 const MAX_VALUE: usize = 128;
 
-/// Most bytes that are read of a file as a whole: a machine with a thousand CPUs and eight
-/// nodes has some megabytes of `zoneinfo`, the longest that is read so.
+/// Limit of a file that is read as a whole: a machine with a thousand CPUs and eight nodes has some
+/// megabytes of `zoneinfo`, the longest such file.
 const MAX_LEN: usize = 16 << 20;
 
-/// Longest path of a control group that is followed, in bytes. A tenant may nest groups without
-/// end, and the work to open a file grows with its depth: this one takes seventeen steps.
+/// Limit of a control group's path in bytes. A tenant may nest groups without end, and the work to
+/// open a file grows with its depth: this limit takes seventeen steps.
 pub(crate) const MAX_PATH: usize = 64 << 10;
 
-/// Opens a file to read it. One that is no file of the kernel's, such as a pipe that nobody writes
-/// to, must not keep the daemon waiting.
+/// Opens a file for reading. A file that is not the kernel's, such as a pipe without a writer, must
+/// not block the daemon.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     #[cfg(test)]
     injected::answer(path)?;
@@ -35,8 +35,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_deep(path.as_os_str().as_bytes(), flags).map(File::from)
 }
 
-/// Opens a path of up to [`MAX_PATH`] bytes, where the kernel takes `PATH_MAX` at once: directory
-/// by directory, each from the one before.
+/// Opens a path of up to [`MAX_PATH`] bytes. The kernel takes `PATH_MAX` at once, so this goes
+/// directory by directory, each from the one before.
 pub(crate) fn open_deep(path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     // The limit includes the byte that ends the path.
     const AT_ONCE: usize = libc::PATH_MAX as usize - 1;
@@ -58,7 +58,7 @@ fn directory(above: &Option<OwnedFd>) -> BorrowedFd<'_> {
     above.as_ref().map_or(CWD, AsFd::as_fd)
 }
 
-/// Replaces `out` by the content of a file, which is not longer than [`MAX_LEN`].
+/// Replaces `out` by the content of a file that is not longer than [`MAX_LEN`].
 pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     if fill(path, out).map_err(|e| LinuxError::file(path, "read", e))? {
         return Ok(());
@@ -71,7 +71,7 @@ pub(crate) fn read_whole(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     })
 }
 
-/// As [`read_whole`], where that the file is not there costs no error: false then.
+/// Like [`read_whole`], but returns false if the file does not exist, without making an error.
 pub(crate) fn read_whole_if_there(path: &Path, out: &mut Vec<u8>) -> Result<bool> {
     match fill(path, out) {
         Err(e) if means_gone(&e) => Ok(false),
@@ -80,7 +80,7 @@ pub(crate) fn read_whole_if_there(path: &Path, out: &mut Vec<u8>) -> Result<bool
     }
 }
 
-/// False if there is more.
+/// Returns false if there is more.
 fn fill(path: &Path, out: &mut Vec<u8>) -> io::Result<bool> {
     out.clear();
     open(path)?.take(MAX_LEN as u64 + 1).read_to_end(out)?;
@@ -91,20 +91,20 @@ fn fill(path: &Path, out: &mut Vec<u8>) -> io::Result<bool> {
     Ok(whole)
 }
 
-/// The whole content of a file.
+/// Reads the whole content of a file.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     read_whole(path, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The whole text of a file whose every word is the kernel's or the operator's.
+/// Reads a file whose content comes only from the kernel or the operator, as text.
 ///
 /// # Errors
-/// It cannot be read, or is no text.
+/// The file cannot be read, or is no text.
 pub fn text(path: &Path) -> Result<String> {
     String::from_utf8(bytes(path)?).map_err(|e| LinuxError::Format {
         path: path.to_owned(),
@@ -114,10 +114,10 @@ pub fn text(path: &Path) -> Result<String> {
     })
 }
 
-/// A file's text if the file is there.
+/// Reads a file's text if the file exists.
 ///
 /// # Errors
-/// It is there and cannot be read.
+/// The file exists but cannot be read.
 pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     match text(path) {
         Err(e) if e.is_gone() => Ok(None),
@@ -125,10 +125,10 @@ pub fn text_if_there(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// A file that holds one value.
+/// Reads a file that holds one value.
 ///
 /// # Errors
-/// It cannot be read, or it holds something else.
+/// The file cannot be read, or holds something else.
 pub fn value<T: FromStr>(path: &Path, expected: &'static str) -> Result<T> {
     with_value(path, |found| {
         parsed(found).ok_or_else(|| LinuxError::Format {
@@ -140,16 +140,16 @@ pub fn value<T: FromStr>(path: &Path, expected: &'static str) -> Result<T> {
     })
 }
 
-/// Whether a file holds this word and nothing else.
+/// True if a file holds exactly this word.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn holds(path: &Path, word: &str) -> Result<bool> {
     with_value(path, |found| Ok(found == word.as_bytes()))
 }
 
-/// A value is read without allocating; what is longer than any value is read to its end all the
-/// same, to be named.
+/// Passes a value to `take` without allocating. Content longer than any value is read to its end,
+/// so that the error can name it.
 fn with_value<T>(path: &Path, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
     let mut start = [0; MAX_VALUE];
     let mut file = open(path).map_err(|e| LinuxError::file(path, "read", e))?;
@@ -165,27 +165,27 @@ fn with_value<T>(path: &Path, take: impl FnOnce(&[u8]) -> Result<T>) -> Result<T
     take(bytes(path)?.trim_ascii())
 }
 
-/// Writes a value as the kernel wants it: in one write, into a file that exists.
+/// Writes a value as the kernel requires: in one write, to an existing file.
 ///
 /// # Errors
-/// The file is not there, or the kernel refuses the value.
+/// The file does not exist, or the kernel refuses the value.
 pub fn write(path: &Path, value: &str) -> Result<()> {
     let failed = |e| LinuxError::file(path, format!("write {value:?}"), e);
     let mut file = fs::OpenOptions::new().write(true).truncate(true).open(path).map_err(failed)?;
     file.write_all(value.as_bytes()).map_err(failed)
 }
 
-/// The kernel's list of numbers (`0-3,8`), as in `cpulist` and `nodelist`.
+/// Parses the kernel's list of numbers (`0-3,8`), as in `cpulist` and `nodelist`.
 ///
 /// # Errors
-/// Something else is written there.
+/// The text is no such list.
 pub fn list(path: &Path, text: impl AsRef<[u8]>) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     each_range(path, text.as_ref(), |range| numbers.extend(range))?;
     Ok(numbers)
 }
 
-/// How many numbers are in such a list.
+/// Counts the numbers in such a list.
 ///
 /// # Errors
 /// As [`list`].
@@ -202,7 +202,7 @@ fn each_range(path: &Path, text: &[u8], mut take: impl FnMut(RangeInclusive<u32>
         found: format!("{:?}", shown(text.trim_ascii())),
         expected: "a list such as 0-3,8",
     };
-    // The kernel writes them ascending; so there are never more than it has numbers.
+    // The kernel writes them ascending, so their number has a bound.
     let mut least = 0;
     for part in text.trim_ascii().split_str(b",").filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once_str(b"-").unwrap_or((part, part));
@@ -219,7 +219,7 @@ fn each_range(path: &Path, text: &[u8], mut take: impl FnMut(RangeInclusive<u32>
     Ok(())
 }
 
-/// Failures that a test puts in the place of the kernel's answers, on its own thread.
+/// Errors that a test injects in place of the kernel's answers, on its own thread.
 #[cfg(test)]
 pub(crate) mod injected {
     use std::cell::RefCell;
@@ -232,12 +232,12 @@ pub(crate) mod injected {
         static ANSWERS: RefCell<Option<Box<Answers>>> = const { RefCell::new(None) };
     }
 
-    /// From now on files answer these error numbers.
+    /// Makes files answer these error numbers from now on.
     pub fn set(answers: impl Fn(&Path) -> Option<i32> + 'static) {
         ANSWERS.set(Some(Box::new(answers)));
     }
 
-    /// From now on files answer what they hold.
+    /// Makes files answer with their content again.
     pub fn end() {
         ANSWERS.set(None);
     }
@@ -248,11 +248,11 @@ pub(crate) mod injected {
     }
 }
 
-/// How many of this process's open files lie below a directory: those of other tests do not count.
+/// Counts this process's open files below a directory: those of other tests do not count.
 #[cfg(test)]
 pub(crate) fn open_below(directory: &Path) -> usize {
     let entries = fs::read_dir("/proc/self/fd").unwrap();
-    // A file that another test closes meanwhile has no path any more.
+    // A file that another test closes meanwhile no longer has a path.
     let paths = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     paths.filter(|path| path.starts_with(directory)).count()
 }

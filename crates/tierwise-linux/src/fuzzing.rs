@@ -1,7 +1,6 @@
-//! Every parser of text that a tenant can influence, as a function of bytes: what the fuzz targets
-//! call.
+//! Every parser of text that a tenant can influence, as a function of bytes, for the fuzz targets.
 //!
-//! Each parses, and asserts what holds whatever the bytes are.
+//! Each parses, and asserts the properties that hold for all bytes.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -45,7 +44,7 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("mqueue", mqueue),
 ];
 
-/// What of the bytes is text, for files in which nobody has a part but the kernel.
+/// Converts to text, for files whose content comes only from the kernel.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
@@ -57,7 +56,7 @@ fn path() -> &'static Path {
 /// `/proc/PID/stat`.
 pub fn stat(bytes: &[u8]) {
     if let Some(stat) = ProcessStat::parse(bytes) {
-        // CPU time of any count of ticks can be told.
+        // Every count of ticks converts to CPU time.
         let _ = (stat.cpu_time(), stat.is_dead());
     }
 }
@@ -99,7 +98,7 @@ pub fn damon_trace(bytes: &[u8]) {
     }
 }
 
-/// `memory.numa_stat`. Page cache is a part of all.
+/// `memory.numa_stat`. Page cache is part of the total.
 pub fn numa_stat(bytes: &[u8]) {
     let (mut all, mut cache) = (Vec::new(), Vec::new());
     let answer = numa_stat::usage(path(), bytes, &mut all);
@@ -152,7 +151,7 @@ pub fn zoneinfo(bytes: &[u8]) {
     zoneinfo::per_cpu_lists(&text, |_, _| {});
 }
 
-/// `lru_gen`. What is found of one group is found of the root too.
+/// `lru_gen`. The generations of one group are also found for the root.
 pub fn lru_gen(bytes: &[u8]) {
     let (mut of_one, mut all) = (Vec::new(), Vec::new());
     let mut one = mglru::Lines::new(|name: &[u8]| mglru::below(name, b"/a"));
@@ -168,7 +167,7 @@ pub fn settings_state(bytes: &[u8]) {
     crate::settings::fuzz_state(bytes);
 }
 
-/// The record of DAMON's threads, and that what was read is written the same.
+/// The record of DAMON's threads: a record that was read is written unchanged.
 pub fn damon_record(bytes: &[u8]) {
     if let Ok(record) = serde_json::from_slice::<KdamondRecord>(bytes) {
         let written = serde_json::to_vec(&record).unwrap_or_default();
@@ -176,7 +175,7 @@ pub fn damon_record(bytes: &[u8]) {
     }
 }
 
-/// What QEMU says over its QMP socket: however it is cut, and each command once.
+/// QEMU's answers over its QMP socket: cut anywhere, with each command once.
 pub fn qmp(bytes: &[u8]) {
     let talk = |piece: usize| {
         let (mut dialogue, mut sent) = (Dialogue::default(), Vec::new());
@@ -197,13 +196,13 @@ pub fn qmp(bytes: &[u8]) {
         Ok((sent, _)) => assert!(sent.len() <= 3),
         Err(e) => assert!(e.to_string().len() < MAX_MESSAGE_LEN),
     }
-    // Bytes beyond what is taken may come before or after the line that ends the conversation.
+    // Bytes beyond the limit may come before or after the line that ends the conversation.
     if bytes.len() <= crate::qemu::MAX_LEN {
         assert_eq!(whole, talk(7));
     }
 }
 
-/// A command line, of which the guest's name is read.
+/// A command line with the guest's name.
 pub fn guest_name(bytes: &[u8]) {
     if let Some(name) = crate::tenant::guest_name(bytes) {
         assert!(name.len() <= bytes.len() && !name.contains(&0));
@@ -219,7 +218,7 @@ pub fn mqueue(bytes: &[u8]) {
     }
 }
 
-/// Longest text that is said of bytes: two quotations, and words around them.
+/// Limit of a text about the bytes: two quotations, and words around them.
 const MAX_MESSAGE_LEN: usize = 1500;
 
 fn assert_ascending(usage: &[(u32, Bytes)]) {

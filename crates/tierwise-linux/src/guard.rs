@@ -6,11 +6,11 @@
 //! with the lock held (`fuse_vma_close`, fs/fuse/file.c). A CPU limit that stops a thread while it
 //! holds the lock has the same effect for a while. A waiter in move_pages(2) cannot even be killed.
 //!
-//! Such calls therefore run on a thread of their own. A thread that has slept for [`LIMIT`] is left
-//! to its wait. The process is left out until the call has returned and [`REST`] times as long has
-//! passed. A tenant with [`MAX_STUCK`] such processes is left out as a whole: it costs the others
-//! [`MAX_STUCK`] seconds in [`REST`], and no more threads. A thread that runs or waits for a CPU
-//! does not count, because large processes take long.
+//! Such calls therefore run on a thread of their own. A thread that has slept for [`LIMIT`] is
+//! abandoned. The daemon skips the process until the call has returned and [`REST`] times as long
+//! has passed. It skips a tenant with [`MAX_STUCK`] such processes as a whole: the tenant costs the
+//! others [`MAX_STUCK`] seconds in [`REST`], and no more threads. A thread that runs or waits for a
+//! CPU does not count, because large processes take long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ pub const LIMIT: Duration = Duration::from_secs(1);
 /// one hundredth of the daemon's time.
 pub const REST: u32 = 100;
 
-/// Maximum rest: a process that kept a call waiting for hours is tried again after it.
+/// Maximum rest: a process that delayed a call for hours is tried again after it.
 const MAX_REST: Duration = Duration::from_secs(600);
 
 /// Number of processes of one tenant that wait or rest at which the whole tenant is left out.

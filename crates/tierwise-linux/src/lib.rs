@@ -1,6 +1,6 @@
 //! This Linux host as a world: its memory tiers and tenants, access monitoring and page migration.
 //!
-//! All paths start at [`roots::Roots`], so that tests run on a tree of their own. The lab tests
+//! All paths start at [`roots::Roots`], so that tests run on a tree of their own. The lab covers
 //! what only a real kernel can show.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,8 +1,8 @@
-//! A POSIX message queue through which a scheduler tells of tenants that start and end, as
-//! Memstrata's does (Zhong et al., OSDI 2024, section 5).
+//! A POSIX message queue through which a scheduler announces tenants that start and end, like
+//! Memstrata's (Zhong et al., OSDI 2024, section 5).
 //!
 //! A message is a line of text: `add NAME PID` before a virtual machine takes part, `remove NAME`
-//! before it is shut down.
+//! before it shuts down.
 //!
 //! ```
 //! use tierwise_linux::mqueue::SchedulerMessage;
@@ -29,34 +29,34 @@ use rustix::process::geteuid;
 use crate::bytes::quoted;
 use crate::error::{LinuxError, Result};
 
-/// Bytes of a message: a name, a number and a word have room in them.
+/// Limit of a message in bytes: enough for a name, a number and a word.
 const MAX_LEN: usize = 512;
 
-/// Messages that wait: what an ordinary user may ask for (`fs.mqueue.msg_max`).
+/// Limit of waiting messages: the most that an ordinary user may request (`fs.mqueue.msg_max`).
 const MAX_WAITING: i64 = 10;
 
-/// What a scheduler says.
+/// A scheduler's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchedulerMessage {
     /// A tenant starts.
     Add {
-        /// What it is called.
+        /// Name of the tenant.
         name: String,
-        /// Its process: a virtual machine's QEMU.
+        /// Pid of a virtual machine's QEMU.
         pid: i32,
     },
     /// A tenant is about to end.
     Remove {
-        /// What it is called.
+        /// Name of the tenant.
         name: String,
     },
 }
 
 impl SchedulerMessage {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
-    /// It is none; in words.
+    /// The text is no message.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
@@ -76,7 +76,7 @@ impl SchedulerMessage {
     }
 }
 
-/// Whether the kernel takes this as the name of a queue: a slash and no other.
+/// True if the kernel accepts this as the name of a queue: one slash, at the start.
 ///
 /// ```
 /// use tierwise_linux::mqueue::is_name;
@@ -88,7 +88,7 @@ pub fn is_name(name: &str) -> bool {
     !matches!(rest, "" | "." | "..") && !rest.contains(['/', '\0'])
 }
 
-/// A queue that is read from. It is made when it is opened, and removed when it is dropped.
+/// The reading end of a queue. Opening creates the queue; dropping removes it.
 #[derive(Debug)]
 pub struct Queue {
     name: CString,
@@ -96,11 +96,11 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens a queue of this name ("/tierwise"), to which only this user may write. What a reader
-    /// that was killed left is taken over, with the messages that wait in it.
+    /// Opens a queue of this name ("/tierwise"), to which only this user may write. It takes over
+    /// the queue of a killed reader, with its waiting messages.
     ///
     /// # Errors
-    /// The name is none ([`is_name`]), another user reads the queue or may write to it, or the
+    /// The name is invalid ([`is_name`]), another user reads the queue or may write to it, or the
     /// kernel refuses.
     pub fn open(name: &str) -> Result<Self> {
         let made = CString::new(name).ok().filter(|_| is_name(name));
@@ -120,26 +120,28 @@ impl Queue {
                 remedy: format!("remove {}, or use another name", path(&c_name).display()),
             });
         }
-        // A second reader would take messages away from the first.
+        // A second reader would take messages from the first.
         flock(&descriptor, FlockOperation::NonBlockingLockExclusive)
             .map_err(|e| failed("be the only reader of the message queue", e.into()))?;
         Ok(Self { name: c_name, descriptor })
     }
 
-    /// Waits for a message, at most so long.
+    /// Waits for a message until the timeout.
     pub fn wait(&self, patience: Duration) {
         let mut poll =
             libc::pollfd { fd: self.descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let patience = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
-        // Whatever came of it, the next `receive` says.
-        // SAFETY: it is one structure, which the kernel writes to before the call returns.
+        // The next `receive` reports every result.
+        // SAFETY: the argument is one structure, which the kernel writes to before the call
+        // returns.
         #[allow(unsafe_code)]
         unsafe {
             libc::poll(std::ptr::from_mut(&mut poll), 1, patience);
         }
     }
 
-    /// The next message, if one waits. A message that is none is given as what is wrong with it.
+    /// Returns the next message, if one waits. An invalid message becomes a description of its
+    /// error.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -177,7 +179,7 @@ impl Drop for Queue {
     }
 }
 
-/// Where a queue shows, if its file system is mounted there as usual.
+/// Path of a queue, if its file system is mounted at the usual place.
 fn path(name: &CStr) -> PathBuf {
     PathBuf::from(format!("/dev/mqueue{}", name.to_string_lossy()))
 }
@@ -185,8 +187,8 @@ fn path(name: &CStr) -> PathBuf {
 fn open(name: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_CREAT | libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the name ends in a zero byte, and all zeros are a valid attribute structure, of which
-    // the kernel reads the two fields that are set. On Linux a queue's descriptor is a file's, and
-    // this one is nobody else's.
+    // the kernel reads the two fields that are set. On Linux a queue's descriptor is a file
+    // descriptor, and only this process owns it.
     #[allow(unsafe_code)]
     unsafe {
         let mut attributes: libc::mq_attr = std::mem::zeroed();
@@ -200,7 +202,7 @@ fn open(name: &CStr) -> io::Result<OwnedFd> {
     }
 }
 
-/// The most bytes that a message of a queue may have, if it is one.
+/// Returns the maximum length of a queue's messages, if the descriptor is a queue.
 fn longest(queue: &OwnedFd) -> Option<i64> {
     // SAFETY: all zeros are a valid attribute structure, which the kernel writes to before the call
     // returns.
@@ -263,7 +265,7 @@ mod tests {
         let error = Queue::open(&name).unwrap_err().to_string();
         assert!(error.contains("cannot be the only reader of the message queue"), "{error}");
         send(&first, "remove vm-1");
-        // Killed: its lock is gone, and its name stays.
+        // Killed: its lock is released, and its name stays.
         let killed = first.descriptor.try_clone().unwrap();
         std::mem::forget(first);
         flock(&killed, FlockOperation::Unlock).unwrap();

@@ -1,9 +1,9 @@
-//! Files that outlive the process: what was taken from the kernel is in them, so that a successor
-//! gives it back.
+//! Files that outlive the process: they record what was taken from the kernel, so that a successor
+//! restores it.
 //!
-//! A file is written beside, on the disk, and renamed, so that a power loss leaves the old one or
-//! the new one. What is read may still be anything: a file that cannot be used is kept aside as
-//! `NAME.damaged` and said, and never stops a start.
+//! A file is written beside, synced, and renamed, so that a power loss leaves the old one or the
+//! new one. A file may still hold anything when it is read: an unusable file is kept as
+//! `NAME.damaged` and reported, and never prevents a start.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,22 +22,22 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
 
-/// Longest state file: a hundred times what all settings and a thousand kdamonds take.
+/// Limit of a state file's bytes: a hundred times the size of all settings and a thousand kdamonds.
 const MAX_LEN: u64 = 4 << 20;
 
-/// Damaged files that are kept side by side; more of them tell nothing new.
+/// Limit of damaged files kept side by side; more of them give no new information.
 const MAX_KEPT: u32 = 9;
 
-/// What is in a state file.
+/// The content of a state file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StateFileContent<T> {
-    /// There is none.
+    /// The file does not exist.
     Nothing,
-    /// It is of another boot: the kernel started with its own settings again.
+    /// The file is of another boot: the kernel started with its own settings again.
     OtherBoot,
-    /// This, written in this boot.
+    /// Valid content, written in this boot.
     Whole(T),
-    /// Something that cannot be used. It lies aside now.
+    /// Unusable content. The file was moved aside.
     Damaged(Damage),
 }
 
@@ -46,7 +46,7 @@ pub enum StateFileContent<T> {
 pub struct Damage {
     path: PathBuf,
     problem: String,
-    /// Where it lies now, or why it could not be moved.
+    /// Its new path, or the reason why it could not be moved.
     kept: std::result::Result<PathBuf, String>,
 }
 
@@ -60,19 +60,19 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The identity of this boot.
+/// Reads the identity of this boot.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// The kernel does not provide it.
 pub fn boot_id(roots: &Roots) -> Result<String> {
     file::value(&roots.proc.join("sys/kernel/random/boot_id"), "an identity of this boot")
 }
 
 /// Reads a JSON object that names its boot in the member `boot_member`. The boot is compared before
-/// anything else in it counts.
+/// any other member counts.
 ///
 /// # Errors
-/// The file is there and may not be read.
+/// The file exists but is not readable.
 pub fn read<T: DeserializeOwned>(
     path: &Path,
     boot_member: &str,
@@ -91,7 +91,7 @@ pub fn read<T: DeserializeOwned>(
     })
 }
 
-/// The content of a state file of this boot; nothing if it is of another boot.
+/// Parses a state file of this boot; `None` if it is of another boot.
 pub(crate) fn parse<T: DeserializeOwned>(
     bytes: &[u8],
     boot_member: &str,
@@ -112,7 +112,7 @@ pub(crate) fn parse<T: DeserializeOwned>(
     check(&content).map(|()| Some(content))
 }
 
-/// What the file holds, or why that is no state.
+/// Returns the file's bytes, or the reason why they are no state.
 fn bytes(path: &Path) -> Result<Option<std::result::Result<Vec<u8>, String>>> {
     // A pipe must not block, and a link must not lead elsewhere.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -144,7 +144,7 @@ fn set_aside(path: &Path, problem: String) -> Damage {
     Damage { path: path.to_owned(), problem, kept }
 }
 
-/// The first free name; the last one is used again.
+/// Returns the first free name; the last one is reused.
 fn aside(path: &Path) -> PathBuf {
     let name = |number: u32| {
         let mut name = OsString::from(path);
@@ -158,16 +158,15 @@ fn aside(path: &Path) -> PathBuf {
     (1..MAX_KEPT).map(name).find(free).unwrap_or_else(|| name(MAX_KEPT))
 }
 
-/// A parser's message may quote the file.
+/// Describes a parse error without its message, which may quote the file.
 fn unfit(error: &serde_json::Error) -> String {
     shown(error.to_string().as_bytes()).to_string()
 }
 
-/// Replaces a file. It is on the disk under its name when this returns, or the old one is still
-/// there.
+/// Replaces a file. On return it is on disk under its name, or the old one still exists.
 ///
 /// # Errors
-/// The directory is not there, is full, or may not be written.
+/// The directory does not exist, is full, or is not writable.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let replace = || {
         let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;
@@ -179,11 +178,10 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     replace().map_err(|e| LinuxError::file(path, "write", e))
 }
 
-/// Removes a file. That it is gone is on the disk when this returns; that it was not there is no
-/// failure.
+/// Removes a file. On return the removal is on disk. A file that does not exist is no error.
 ///
 /// # Errors
-/// It is there and cannot be removed.
+/// The file exists but cannot be removed.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -197,19 +195,19 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A rename is on the disk when its directory is.
+/// Syncs the directory: only then is a rename on disk.
 fn sync_name(path: &Path) -> io::Result<()> {
     File::open(directory(path)).and_then(|directory| directory.sync_all())
 }
 
-/// Makes a directory that only this user may use, if it is not there. One that is there must be as
-/// safe: who may write to it may replace what is in it.
+/// Creates a directory that only this user may use, if it does not exist. An existing one must be
+/// as safe: a user who may write to it may replace its files.
 ///
 /// # Errors
-/// It cannot be made, is no directory, belongs to somebody who is neither root nor this user, or
-/// others may write to it.
+/// The directory cannot be created, is no directory, belongs to a user who is neither root nor this
+/// one, or others may write to it.
 pub fn private_directory(path: &Path) -> Result<()> {
-    // The mode counts from the moment of creation: a change afterwards leaves a gap.
+    // The mode applies from creation on: a later change would leave a gap.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|e| LinuxError::file(path, "make the directory", e))?;
     let found = fs::metadata(path).map_err(|e| LinuxError::file(path, "examine", e))?;

@@ -8,7 +8,7 @@ use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
 
 use crate::stop;
 
-/// A state as Python sees it: usage ratio, access ratio, load.
+/// A state in Python's form: usage ratio, access ratio, load.
 pub(crate) type PythonState = (f64, f64, f64);
 
 /// As a tuple.
@@ -16,8 +16,7 @@ pub(crate) fn tuple(state: AgentState) -> PythonState {
     (state.usage_ratio, state.access_ratio, state.load)
 }
 
-/// An action within what is allowed; one beyond its ends is taken as the end (MTAT, algorithm 1,
-/// line 5).
+/// Clamps an action to the allowed range (MTAT, algorithm 1, line 5).
 ///
 /// # Errors
 /// It is no finite number.
@@ -40,7 +39,7 @@ pub(crate) struct Callable {
 }
 
 impl Callable {
-    /// Calls `function`, and leaves in `thrown` what it raises.
+    /// Calls `function`, and keeps its exception in `thrown`.
     pub(crate) fn new(function: Py<PyAny>, thrown: Thrown) -> Self {
         Self { function: Arc::new(function), thrown, others: tierwise_learn::learning() }
     }

@@ -1,8 +1,8 @@
-//! A run that stops at every decision and asks: what Gymnasium's `reset` and `step` need.
+//! A run that stops at every decision, for Gymnasium's `reset` and `step`.
 //!
-//! The run goes on in a thread of its own, which never takes Python's lock. Its agent sends each
-//! decision and waits for the action ([`crate::remote`], [`crate::running`]). When the environment
-//! is closed, the agent finds its channel closed and leaves the run.
+//! The run has a thread of its own, which never takes Python's lock. Its agent sends each decision
+//! and waits for the action ([`crate::remote`], [`crate::running`]). When the environment is
+//! closed, the agent finds its channel closed and leaves the run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,14 +86,14 @@ impl Environment {
         Ok(tuple(first.ok_or_else(none)?.state))
     }
 
-    /// Acts, and goes to the next decision: what is seen, and what the action was worth, or `None`
-    /// if no request reported. `None` instead of both if the run is over.
+    /// Acts, and runs to the next decision. Returns the state, and the reward of the action or
+    /// `None` if no request reported. `None` instead of both if the run is over.
     fn step(&mut self, py: Python<'_>, act: f64) -> PyResult<Option<(PythonState, Option<f64>)>> {
         let act = action(act)?;
         let running = self.running.as_ref().filter(|running| running.is_here());
         let running =
             running.ok_or_else(|| refuse("no episode is under way; call reset() first"))?;
-        // A run that has ended hears nothing, which shows when it is asked for the next decision.
+        // A run that has ended receives nothing; the next request for a decision shows it.
         running.actions.send(act).ok();
         let next = self.next(py)?;
         Ok(next.map(|next| (tuple(next.state), next.reward)))

@@ -1,4 +1,4 @@
-//! Errors as Python sees them.
+//! Errors in Python's form.
 
 use std::io;
 use std::path::Path;
@@ -10,8 +10,8 @@ pyo3::create_exception!(
     tierwise,
     TierwiseError,
     PyException,
-    "What was asked for cannot be done. The message names the file, the key, what was found and \
-     what is allowed."
+    "The request cannot be executed. The message names the file, the key, the value found and the \
+     values allowed."
 );
 
 /// An exception with the error's words.

@@ -14,7 +14,7 @@ use crate::error::{refuse, unreadable};
 #[derive(Debug, Default)]
 pub(crate) struct ScenarioChanges<'a> {
     /// A JSON object: keys are paths such as `machine.fast` or `workload.redis.weight` (a workload
-    /// by its name), values what stands there.
+    /// by its name), with the new values.
     pub overrides: Option<&'a str>,
     /// The load of every service, in shares of its maximum.
     pub load: Option<f64>,
@@ -23,7 +23,7 @@ pub(crate) struct ScenarioChanges<'a> {
 /// A scenario file, changed.
 ///
 /// # Errors
-/// `FileNotFoundError`, or what is wrong with the file or a change.
+/// `FileNotFoundError`, or an error in the file or a change.
 pub(crate) fn scenario(path: &Path, changes: &ScenarioChanges<'_>) -> PyResult<Scenario> {
     let text = text(path)?;
     let base = path.parent().unwrap_or(Path::new("."));
@@ -40,7 +40,7 @@ pub(crate) fn scenario(path: &Path, changes: &ScenarioChanges<'_>) -> PyResult<S
 /// A recipe: a file if the name ends in `.toml`, or one that ships.
 ///
 /// # Errors
-/// `FileNotFoundError`, what is wrong with the file, or the name is unknown.
+/// `FileNotFoundError`, an error in the file, or an unknown name.
 pub(crate) fn recipe(name: &str) -> PyResult<Recipe> {
     if name.ends_with(".toml") {
         return Recipe::parse(name, &text(Path::new(name))?).map_err(refuse);

@@ -2,7 +2,7 @@
 //!
 //! Bindings only: the engine runs on the simulated host, and Python chooses its learner: none
 //! ([`simulation::Simulation`]), a function that is called at every decision
-//! ([`simulation::Simulation`] with an agent), or a loop that asks for the next decision itself
+//! ([`simulation::Simulation`] with an agent), or a loop that requests the next decision itself
 //! ([`environment::Environment`], for Gymnasium). [`sac::PythonSac`] is the learner that ships with
 //! Tierwise.
 //!

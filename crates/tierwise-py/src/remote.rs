@@ -26,7 +26,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The learner, where its decisions come out, and where actions go in.
+    /// Returns the learner, the receiver of its decisions, and the sender of actions.
     pub(crate) fn new() -> (Self, Receiver<RemoteDecision>, Sender<f64>) {
         let (decisions, out) = unbounded();
         let (action, actions) = unbounded();

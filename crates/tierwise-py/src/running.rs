@@ -27,7 +27,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a run whose decisions come out here.
+    /// Starts a run and returns it with its decisions.
     pub(crate) fn start(
         prepared: Arc<Prepared>,
         switch: &Arc<Switch>,
@@ -41,8 +41,8 @@ impl Running {
         let thread = thread::spawn(move || {
             let _back = back;
             let options = RunOptions { seed, ..RunOptions::default() };
-            // Stages are made before the first round: a recipe that has not asked for an agent by
-            // then decides by itself, and there is nothing to wait for.
+            // Stages are made before the first round: a recipe that has no agent by then decides by
+            // itself, and there is nothing to wait for.
             let mut progress = |_| {
                 if !remote.was_asked() {
                     stop::now();
@@ -101,7 +101,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // Who drops a run does not ask how it ended.
+        // A caller that drops a run does not need its result.
         drop(self.join());
     }
 }

@@ -76,7 +76,7 @@ impl Simulation {
     }
 }
 
-/// Ends the run with what a signal handler raises.
+/// Ends the run with the exception of a signal handler.
 fn listen(thrown: &Thrown) -> impl FnMut(f64) {
     let mut rounds = 0_u32;
     move |_| {

@@ -16,7 +16,7 @@ pub(crate) fn now() -> ! {
 
 /// The value of `run`, or `None` if it was stopped.
 pub(crate) fn unless_stopped<T>(run: impl FnOnce() -> T) -> Option<T> {
-    // What `run` holds is dropped by unwinding, and nothing of it is used afterwards.
+    // Unwinding drops the values of `run`, and nothing uses them afterwards.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => Some(value),
         Err(thrown) if thrown.is::<Stopped>() => None,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tierwise_core::learn::{Agent, Learning, Objective};
 
-/// Whoever learns now.
+/// The current learner.
 pub(crate) struct Switch(Mutex<Arc<dyn Learning>>);
 
 impl Switch {

@@ -1,8 +1,8 @@
 //! Slowdown of every recipe against `static` on recorded programs, with fast memory enough for all
 //! of them, worst first.
 //!
-//! `enough_fast SHARE LOOPS TRACE...`: each trace so many times over, on a machine whose fast
-//! memory is this share of what is resident (1.1: a tenth more).
+//! `enough_fast SHARE LOOPS TRACE...`: each trace repeated LOOPS times, on a machine whose fast
+//! memory is this share of the resident memory (1.1: a tenth more).
 
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ fn main() -> Result<(), Failure> {
 fn prepare(trace: PathBuf, share: f64, loops: u32) -> Result<Prepared, Failure> {
     let name = trace.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = name.unwrap_or_default();
-    // The sizes are shares of what is resident; these have the right shape.
+    // The sizes are shares of the resident memory; these have the right form.
     let machine =
         Machine::preset("dram-cxl", Bytes(1 << 30), Bytes(1 << 30)).ok_or("no machine")?;
     let scenario = Scenario {

@@ -9,7 +9,7 @@ use tierwise_sim::hardware::{FlatMemory, Ratio, ServedBy, TwoLevelMemory, spread
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{Window, WindowSource};
 
-/// Accesses of each measurement: some seconds at the rate that is asked for.
+/// Accesses of each measurement: some seconds at the measured rate.
 const ACCESSES: u64 = 100_000_000;
 
 /// Fast memory of 128 MiB, so that the tags, not their cache, are measured.
@@ -77,7 +77,7 @@ fn recorded(trace: &Path) -> Result<Error, Box<dyn std::error::Error>> {
     Ok(measure(lines.iter().map(line), fast, each)?)
 }
 
-/// A seeded order of so many frames.
+/// A seeded order of this many frames.
 fn frames(count: u32) -> Vec<u32> {
     let mut frames: Vec<u32> = (0..count).collect();
     frames.sort_by_key(|&frame| {

@@ -13,7 +13,7 @@ use tierwise_sim::requests::tier::TierCosts;
 use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
-/// A recorded page stands for so much memory.
+/// The memory for which a recorded page stands.
 const UNIT: Bytes = Bytes(1 << 20);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

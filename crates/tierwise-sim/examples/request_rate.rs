@@ -16,7 +16,7 @@ use tierwise_sim::requests::watcher::Watcher;
 use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
-/// A recorded page stands for so much memory.
+/// The memory for which a recorded page stands.
 const UNIT: Bytes = Bytes(1 << 20);
 
 /// A step of the host's when hint faults are watched.

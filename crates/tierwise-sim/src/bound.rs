@@ -1,12 +1,11 @@
 //! Bounds on the time that a window can take: everything fast, and the oracle.
 //!
-//! The oracle keeps, in each window, the pages fast whose misses gain most from it, moves them for
-//! free and shares nothing: each workload has the whole fast tier and idle latencies.
-//! For tiers 0, 1, ... n with cumulative capacities C_k the time saved against everything in the
-//! slowest tier is at most the sum over k of what the best C_k base pages gain by lying in tier k
-//! or faster rather than in k+1: each placement puts at most C_k base pages there. With two tiers
-//! the bound is attained by the hottest pages that fit, up to the share of one page; with more it
-//! is never below any placement's gain.
+//! In each window the oracle keeps the pages fast whose misses gain most from it, moves them for
+//! free and shares nothing: each workload has the whole fast tier and idle latencies. For tiers 0,
+//! 1, ... n with cumulative capacities C_k the time saved against everything in the slowest tier is
+//! at most the sum over k of the best C_k base pages' gain from tier k or faster over k+1: each
+//! placement puts at most C_k base pages there. With two tiers the hottest pages that fit attain
+//! the bound, up to the share of one page; with more it is never below any placement's gain.
 //!
 //! ```
 //! use tierwise_sim::bound::{Bounds, WindowBound};

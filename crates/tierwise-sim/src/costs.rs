@@ -16,8 +16,8 @@ pub struct Costs {
     /// which the lowest comes from the L2 cache (14 cycles) and the others from the
     /// paging-structure caches; 30 ns covers a walk whose last entry comes from the L3.
     pub clear_bit_ns: f64,
-    /// One TLB shootdown as its initiator and as its victim see it. Measured: 3,240 ns for changing
-    /// one page's protection, system call and flush included.
+    /// One TLB shootdown as its initiator and its victim experience it. Measured: 3,240 ns for
+    /// changing one page's protection, system call and flush included.
     pub shootdown_ns: f64,
     /// Pages that share one shootdown: `NR_MAX_BATCHED_MIGRATION` in `mm/migrate.c`, 512 pages.
     pub batch_pages: u32,
@@ -58,7 +58,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Looking and moving for nothing: what the formulas of textbooks assume.
+    /// Monitoring and moving at no cost, as textbook formulas assume.
     pub const FREE: Self = Self {
         scan_pte_ns: 0.0,
         clear_bit_ns: 0.0,
@@ -72,9 +72,9 @@ impl Costs {
         copy_bytes_per_ns: f64::INFINITY,
     };
 
-    /// The same kernel on memory that is simulated in granules of `pages` base pages: what is done
-    /// once a page is done so often a granule. Hint faults are not: a granule has as many as pages
-    /// of it are touched.
+    /// Returns the costs on memory that is simulated in granules of `pages` base pages: work per
+    /// page counts that often per granule. Hint faults do not: a granule has as many as pages of it
+    /// are touched.
     pub fn for_granules(self, pages: u32) -> Self {
         let times = f64::from(pages);
         Self {

@@ -67,8 +67,8 @@ pub struct Machine {
     pub instruction_ns: f64,
     /// `vm.watermark_scale_factor`, in ten-thousandths of a tier.
     pub watermark_scale_factor: u64,
-    /// log2 of the base pages that one simulated page stands for: memory is monitored and moved in
-    /// granules of that many pages, each with the kernel's costs of all its pages.
+    /// log2 of the base pages per simulated page: memory is monitored and moved in granules of that
+    /// many pages, each with the kernel's costs of all its pages.
     pub granule_order: u8,
     /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
     /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose
@@ -253,7 +253,7 @@ impl Machine {
         }
     }
 
-    /// The machine as the engine sees it.
+    /// Returns the machine as the engine's topology.
     pub fn topology(&self) -> Topology {
         let machine = self.tiers.iter().map(|t| t.capacity.in_pages(self.page_size)).sum();
         let tier = |t: &TierModel| {

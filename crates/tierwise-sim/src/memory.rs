@@ -23,7 +23,7 @@ const POISONED: u8 = 0b0010_0000;
 impl Frame {
     const NONE: Self = Self { local: 0, workload: 0, tier: ABSENT, bits: 0 };
 
-    /// The tier it lies in; `None` if there is no such page.
+    /// Returns the page's tier; `None` if there is no such page.
     pub fn tier(&self) -> Option<TierId> {
         (self.tier != ABSENT).then_some(TierId(self.tier))
     }

@@ -1,11 +1,11 @@
 //! A recorded program made another size: its pages, in the order of their allocation, are
 //! mapped onto a number of units, page `i` of `n` onto unit `i * units / n`.
 //!
-//! Neighbours that fall together share a unit: it has the accesses of all of them, lives from the
+//! Neighbours that fall together share a unit: it has the accesses of all of them, exists from the
 //! first allocation to the last unmapping, and is of the kind of its first page. With a machine of
-//! granules, and a dilation of as much as the memory grew by, a recording of a few hundred
-//! megabytes stands for a program of tens of gigabytes whose every page is accessed as often as the
-//! recorded ones.
+//! granules, and a dilation by the memory's growth, a recording of a few hundred megabytes
+//! represents a program of tens of gigabytes whose every page is accessed as often as the recorded
+//! ones.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ mod tests {
         PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
     }
 
-    /// Six pages on three units, worked by hand.
+    /// Six pages on three units, computed by hand.
     #[test]
     fn rescaled_neighbours_share_units_without_loss() {
         let mut windows = [

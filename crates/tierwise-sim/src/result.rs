@@ -85,8 +85,8 @@ pub struct TenantResult {
 pub struct LatencyResult {
     /// Requests answered.
     pub requests: u64,
-    /// Of them, those that took longer than the objective, and those that were still waiting for
-    /// longer than it at the end.
+    /// Requests that took longer than the objective, and requests that still waited for longer than
+    /// it at the end.
     pub violations: u64,
     /// Those that were still waiting for longer than the objective at the end; answered they were
     /// not.
@@ -101,11 +101,11 @@ pub struct LatencyResult {
     pub p99_ms: f64,
     /// 99.9 % took no longer.
     pub p999_ms: f64,
-    /// None took longer.
+    /// The longest response time.
     pub max_ms: f64,
     /// Whole seconds of the run.
     pub seconds: u64,
-    /// Of them, those whose 99th percentile exceeded the objective.
+    /// Number of seconds whose 99th percentile exceeded the objective.
     pub violating_seconds: u64,
 }
 

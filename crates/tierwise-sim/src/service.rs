@@ -31,13 +31,13 @@ pub struct RunningService {
     worst: LatencySummary,
     /// Whole seconds measured, and those whose 99th percentile exceeded the objective.
     pub seconds: u64,
-    /// Of them, those that violated the objective.
+    /// Number of seconds that violated the objective.
     pub violating_seconds: u64,
 }
 
 impl RunningService {
-    /// A service that starts at a time, on a machine with so many tiers, each of its units standing
-    /// for so many pages.
+    /// Creates a service that starts at a time, on a machine with this many tiers, with units of
+    /// this many pages.
     ///
     /// # Errors
     /// Arrivals, servers or a mix that cannot be.
@@ -62,7 +62,7 @@ impl RunningService {
         })
     }
 
-    /// A unit lies in another tier now.
+    /// Sets a unit's tier after a move.
     pub fn relocated(&mut self, local: u32, tier: TierId) {
         self.tiers[local as usize] = tier.0;
         self.watcher.unpoison(local);

@@ -268,7 +268,7 @@ fn sums(account: &WorkloadAccount) -> Before {
 }
 
 impl Timeline {
-    /// A timeline that starts with what the accounts show.
+    /// Creates a timeline that starts with the accounts' current values.
     pub fn new(every: Duration, accounts: &[WorkloadAccount]) -> Self {
         let every = (every.as_nanos() as u64).max(1);
         let before = accounts.iter().map(sums).collect();
@@ -350,7 +350,7 @@ impl Heat {
         }
     }
 
-    /// A workload goes on at `now`: what it does from here on is not in the map yet.
+    /// Resumes a workload at `now`: its work from here on is not in the map yet.
     pub fn resume(&mut self, workload: usize, now: u64) {
         if workload >= self.covered_until.len() {
             self.covered_until.resize(workload + 1, 0);
@@ -376,7 +376,7 @@ impl Heat {
         }
     }
 
-    /// The columns that a stretch of time lies in, with the share of it that each holds.
+    /// Returns the columns of a stretch of time, with each one's share of it.
     fn columns(&self, since: u64, now: u64) -> Vec<(usize, f64)> {
         let at = |ns: u64| ns as f64 * 1e-9 / self.seconds_per_column;
         let (start, end) = (at(since), at(now));

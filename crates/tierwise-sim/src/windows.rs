@@ -14,11 +14,11 @@ use crate::bound::{Bounds, WindowBound};
 pub struct Shape {
     /// Units that all its pages are mapped onto ([`crate::rescale`]).
     pub units: Option<u32>,
-    /// Pages that each then stands for.
+    /// Pages per recorded page.
     pub scale: u32,
     /// True if its address space is in huge pages.
     pub huge_pages: bool,
-    /// log2 of the base pages of each page, beside what it had.
+    /// log2 of the base pages per page, on top of its own order.
     pub granule_order: u8,
 }
 
@@ -238,7 +238,7 @@ impl Windows {
         Self::new(Origin::Service { units, order }, 1)
     }
 
-    /// Number of identical windows that each stands for.
+    /// Returns the number of identical windows per window.
     pub fn dilation(&self) -> u32 {
         self.dilation
     }

@@ -1,4 +1,4 @@
-//! A workload that runs on the simulated host: where it is in its windows, and what it touches
+//! A workload on the simulated host: its position in its windows, and the pages that it touches
 //! there.
 //!
 //! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the
@@ -14,7 +14,7 @@ use crate::requests::tenant::StepWork;
 use crate::service::RunningService;
 use crate::windows::Windows;
 
-/// No page, no row.
+/// The index of a page without a row.
 pub const NONE: u32 = u32::MAX;
 
 /// A page of a workload.
@@ -84,7 +84,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Nothing, on a number of tiers.
+    /// Returns zero, on a number of tiers.
     pub fn none(tiers: usize) -> Self {
         Self {
             instructions: 0.0,
@@ -119,9 +119,9 @@ impl Work {
         }
     }
 
-    /// Adds what a service did, which takes the servers' time that it takes; `idle` is the fast
-    /// tier's latency for a load and a store. The oracle's time for it is the time with everything
-    /// fast: what a request touches is not known before it comes.
+    /// Adds a service's work, which takes the servers' time; `idle` is the fast tier's latency for
+    /// a load and a store. The oracle's time for it is the time with everything fast: a request's
+    /// pages are not known before it arrives.
     pub fn add_service(&mut self, served: &StepWork, instructions: f64, idle: (f64, f64)) {
         let all_fast_ns = served.all_fast_ns(idle.0, idle.1);
         self.instructions += instructions;
@@ -153,7 +153,7 @@ pub enum WorkloadState {
 pub enum WorkloadKind {
     /// Replays its windows as fast as its misses allow.
     Windows {
-        /// Nanoseconds of faults, stalls and flushes that it pays before it goes on.
+        /// Nanoseconds of faults, stalls and flushes that it pays before it continues.
         pending_stall_ns: f64,
     },
     /// Answers requests at the times at which they arrive. Its only window allocates its units.
@@ -179,14 +179,13 @@ pub struct Workload {
     pub locals: Vec<Local>,
     /// Misses of the current window by the tier that would serve them now.
     pub misses: Vec<Misses>,
-    /// Of the misses in the last tier, those that slow memory serves, where the CPU manages
-    /// that tier.
+    /// The misses in the last tier that slow memory serves, where the CPU manages that tier.
     pub slow: Option<Slow>,
     /// Threads that share the current window's work.
     pub parallelism: f64,
     /// Threads that share what each recorded thread did.
     pub threads: f64,
-    /// Accesses to a row's page after which software sees it as accessed: 1, or for a granule
+    /// Accesses to a row's page after which software detects an access: 1, or for a granule
     /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
     /// Seed of the phases.
@@ -229,7 +228,7 @@ impl Workload {
         }
     }
 
-    /// Makes its own path longer by the stall of one thread; the other threads go on.
+    /// Lengthens its path by the stall of one thread; the other threads continue.
     pub fn charge_stall(&mut self, ns: f64) {
         match &mut self.kind {
             WorkloadKind::Service(service) => service.tenant.charge_stall(ns),
@@ -271,8 +270,8 @@ impl Workload {
             * f64::from(self.windows.dilation())
     }
 
-    /// The share at which software would next see a row's page accessed after the share `after` is
-    /// done.
+    /// Returns the share at which software would next detect an access to a row's page after the
+    /// share `after` is done.
     pub fn next_access(&self, row: &PageAccess, after: f64) -> Option<f64> {
         let n = self.accesses(row) / self.reporting_touches;
         if n <= 0.0 {
@@ -284,7 +283,7 @@ impl Workload {
         (at < 1.0).then_some(at)
     }
 
-    /// Returns true if software would see an access to a row's page after `from` and not after
+    /// Returns true if software would detect an access to a row's page after `from` and not after
     /// `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
         let n = self.accesses(row) / self.reporting_touches;
@@ -302,7 +301,7 @@ impl Workload {
         }
     }
 
-    /// Counts a page's misses of this window for the tier it lies in now.
+    /// Counts a page's misses of this window for its current tier.
     pub fn join_tier(&mut self, local: u32, tier: TierId) {
         if let Some(service) = self.service_mut() {
             service.relocated(local, tier);

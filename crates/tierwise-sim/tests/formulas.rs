@@ -58,8 +58,8 @@ fn stationary_zipf_hits_by_harmonic_numbers() {
     assert!(r.distance_to_oracle >= 0.0 && r.distance_to_oracle < 0.01, "{}", r.distance_to_oracle);
 }
 
-/// Two pages, room for one, each hot in turn: each move is undone by the next, and every
-/// window's misses are served either all fast or all slow. Static serves exactly half of them fast.
+/// Two pages, fast memory for one, each hot in turn: the next move undoes each move, and every
+/// window's misses are all fast or all slow. Static serves exactly half of them fast.
 #[test]
 fn alternating_pages_are_half_fast_unmoved() {
     let rounds = GeneratorSpec {
@@ -110,7 +110,7 @@ fn three_tiers_fill_from_the_fastest() {
     assert!((r.slowdown - expected).abs() < 0.02, "{} against {expected}", r.slowdown);
 }
 
-/// A workload that outgrows the machine is killed, and the result reports it; the other goes on.
+/// A workload that outgrows the machine is killed, and the result reports it; the other continues.
 #[test]
 fn running_out_of_memory_is_an_outcome() {
     let two = vec![

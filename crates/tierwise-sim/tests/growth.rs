@@ -36,7 +36,7 @@ const HEADROOM: f64 = 0.03;
 /// not quite the same.
 const OVERLAP: f64 = 1e-3;
 
-/// Base pages of a fast tier in which so many fit above every tenant's headroom.
+/// Base pages of a fast tier in which this many fit above every tenant's headroom.
 fn room_for(resident: u64) -> u64 {
     let slow = resident + 4096;
     let fits = |&fast: &u64| {
@@ -192,7 +192,7 @@ fn fitting(tenants: &[Tenant], beyond: f64, case: &str) -> Scenario {
 
 proptest! {
     // Each case runs every policy. The cases are the same on every machine; raise their number to
-    // look further.
+    // search further.
     #![proptest_config(ProptestConfig {
         cases: 16,
         rng_seed: RngSeed::Fixed(11),
@@ -212,8 +212,7 @@ proptest! {
     }
 }
 
-/// The first windows of every recording, twice: what was mapped in the first round stays in the
-/// second.
+/// The first windows of every recording, twice: pages mapped in the first round stay in the second.
 #[test]
 fn ample_fast_memory_slows_no_recording() {
     let directory = directory("growth-recorded");
@@ -235,10 +234,10 @@ fn ample_fast_memory_slows_no_recording() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A few virtual seconds of each program, in which all of them map most of what they have.
+/// A few virtual seconds of each program, in which all of them map most of their memory.
 const FIRST_WINDOWS: u64 = 200;
 
-/// Caps stand at allocation too, with all of the memory beside them free.
+/// Caps hold at allocation too, with all of the memory beside them free.
 #[test]
 fn operators_cap_holds_with_memory_free() {
     let path = directory("growth").join("capped.twt");

@@ -1,4 +1,4 @@
-//! Machines whose CPU manages a tier: formulas, isolation, lending, and what is refused.
+//! Machines whose CPU manages a tier: formulas, isolation, lending, and refusals.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -105,7 +105,7 @@ fn noisy_neighbour_hurts_only_shared_places() {
     let alone = fast_ratio(vec![victim()], Colouring::Isolated);
     let isolated = fast_ratio(vec![victim(), noise()], Colouring::Isolated);
     let conflicting = fast_ratio(vec![victim(), noise()], Colouring::Conflicting);
-    // Which of its own pages share a place differs from memory to memory.
+    // The conflicts among its own pages differ from memory to memory.
     assert!((isolated - alone).abs() < 0.05, "{isolated} {alone}");
     assert!(conflicting < isolated - 0.2, "{conflicting} {isolated}");
 }
@@ -128,8 +128,8 @@ fn held(recipe: &str) -> Vec<[u64; 2]> {
     output.timeline.iter().map(|point| pages(&point.tenants[3].usage_bytes)).collect()
 }
 
-/// Worked by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages is
-/// left in the managed tier.
+/// Computed by hand: a tenth of its 600 pages each ten seconds, in pairs, until none of its pages
+/// is left in the managed tier.
 #[test]
 fn outlier_borrows_a_tenth_per_interval() {
     let held = held("flat-memstrata");

@@ -69,7 +69,7 @@ fn any_scenario() -> impl Strategy<Value = Scenario> {
 
 proptest! {
     // Each case runs every policy twice with all checkers on. The cases are the same on every
-    // machine; raise their number to look further.
+    // machine; raise their number to search further.
     #![proptest_config(ProptestConfig {
         cases: 12,
         rng_seed: RngSeed::Fixed(20),
@@ -86,7 +86,7 @@ proptest! {
             let once = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             let again = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             prop_assert_eq!(&once, &again, "{}", recipe.name());
-            // With everything fast there is nothing to choose, so that bound may lie beyond the
+            // With everything fast there is nothing to choose, so that bound may be beyond the
             // oracle.
             if recipe.bound() != Some(tierwise_core::recipe::Bound::AllFast) {
                 let r = &once.result;

@@ -1,4 +1,4 @@
-//! Services of requests against what can be worked out on paper.
+//! Services of requests against results that can be computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -17,7 +17,7 @@ use tierwise_sim::requests::watcher::Watcher;
 const SECOND: u64 = 1_000_000_000;
 const COSTS: TierCosts<'static> = TierCosts { load_ns: &[100.0, 300.0], store_ns: &[100.0, 400.0] };
 
-/// One touch of one of `units` units, with so many load misses.
+/// One touch of one of `units` units, with this many load misses.
 fn mix(units: u32, cpu_ns: f64, touches: f64, loads: f64) -> Mix {
     let units_of = Popularity::Even { first: 0, count: units };
     let group = UnitGroup { name: "items", touches, loads, stores: 0.0, units: units_of };
@@ -230,8 +230,8 @@ fn monitoring_reports_touches_at_its_cost() {
     assert!(watcher.written.is_empty());
 }
 
-/// A unit of 256 pages is seen when half of them were touched: 256 touches at random leave a part
-/// of 1 / e alone, so 177.1 leave a half.
+/// A unit of 256 pages is reported when half of them were touched: 256 touches at random leave a
+/// part of 1 / e untouched, so 177.1 leave a half.
 #[test]
 fn granule_is_reported_as_median_page() {
     let one = service(10_000.0, mix(1, 1000.0, 1.0, 8.0), 1);

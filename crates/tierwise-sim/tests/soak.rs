@@ -1,5 +1,5 @@
-//! Long runs with faults put in on purpose: moves that fail because pages are locked, news of pages
-//! that are freed. The checkers run after every step; a failure prints its seed.
+//! Long runs with injected faults: moves that fail because pages are locked, reports of freed
+//! pages. The checkers run after every step; a failure prints its seed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

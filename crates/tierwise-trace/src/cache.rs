@@ -23,8 +23,8 @@ use crate::CacheModel;
 /// Line size when a geometry does not name one: that of x86-64 and AArch64 servers.
 pub const LINE_BYTES: u32 = 64;
 
-/// The cache that a recording models by default: 32 MiB, 16 ways, about what one socket's
-/// tenant sees of the shared cache of a server CPU.
+/// The cache that a recording models by default: 32 MiB, 16 ways, about the part of a server CPU's
+/// shared cache that one tenant of a socket gets.
 pub const DEFAULT: CacheModel =
     CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
 

@@ -13,8 +13,7 @@ use crate::{Allocation, Header, PageAccess, ThreadShare, TraceError, Window, Win
 pub enum WindowSelection {
     /// Windows by number, from 0.
     Windows(Range<u64>),
-    /// The phase of this name: from the window that carries the mark to the next that carries
-    /// another.
+    /// The phase of this name: from the window with the mark to the next with another.
     Phase(String),
 }
 
@@ -150,7 +149,7 @@ pub struct Merge<S> {
 }
 
 impl<S: WindowSource> Merge<S> {
-    /// Merges windows of `source`; a factor of 0 is taken as 1.
+    /// Merges windows of `source`; a factor of 0 counts as 1.
     pub fn new(source: S, factor: u64) -> Self {
         let factor = factor.max(1);
         let mut header = source.header().clone();

@@ -1,5 +1,5 @@
-//! Every reader of bytes that others make, besides the trace reader itself, as a function of bytes:
-//! what the fuzz targets call.
+//! Every reader of foreign bytes, besides the trace reader itself, as a function of bytes, for the
+//! fuzz targets.
 
 use std::path::Path;
 

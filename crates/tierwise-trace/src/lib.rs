@@ -1,9 +1,9 @@
 //! Memory traces of real programs, and generators whose ground truth is known.
 //!
-//! Everything that a simulated host can run is a [`WindowSource`]: a program seen as a sequence of
+//! Everything that a simulated host can run is a [`WindowSource`]: a program as a sequence of
 //! [`Window`]s, each a fixed stretch of executed instructions with the pages that were touched in
-//! it. A recorded program ([`reader`]) and a generated one ([`generate`]) look the same from here
-//! on.
+//! it. Consumers cannot distinguish a recorded program ([`reader`]) from a generated one
+//! ([`generate`]).
 
 #![warn(unreachable_pub)]
 

@@ -71,8 +71,8 @@ pub struct PageAccess {
     pub load_misses: u32,
     /// Stores that missed the last-level cache.
     pub store_misses: u32,
-    /// Accesses through a system call (read, write), which the kernel sees without a reference bit:
-    /// the "supervised" accesses of MULTI-CLOCK, section III-A.
+    /// Accesses through a system call (read, write), which the kernel detects without a reference
+    /// bit: the "supervised" accesses of MULTI-CLOCK, section III-A.
     pub supervised: u16,
     /// The thread that accessed it last in this window.
     pub thread: u16,
@@ -200,7 +200,7 @@ pub trait WindowSource: Send {
     /// Fills `window` with the next one and returns true, or returns false at the end.
     ///
     /// # Errors
-    /// A damaged trace; every window returned before the error stands.
+    /// The trace is damaged; every window returned before the error is valid.
     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError>;
 
     /// Goes back to the first window.

@@ -20,19 +20,19 @@ pub struct NewTrace {
 
 #[derive(Debug)]
 enum Place {
-    /// Nothing was there: readers can follow it under its name while it grows.
+    /// A new file under its final name: readers can follow it while it grows.
     New(File),
     /// It gets its name once it is whole.
     Beside { file: UnnamedFile, replaces: bool },
 }
 
 impl NewTrace {
-    /// Opens a file that will be at `path`. Where nothing is yet, it stands there from the start,
-    /// so that a trace can be followed while it grows.
+    /// Opens a file for `path`. If nothing exists there, the file appears at once, so that readers
+    /// can follow a trace while it grows.
     ///
     /// # Errors
-    /// A file is there and `overwrite` is off; what is there is no regular file; or the directory
-    /// cannot be written.
+    /// A file exists and `overwrite` is off; the existing file is not a regular one; or the
+    /// directory is not writable.
     pub fn create(path: &Path, overwrite: bool) -> Result<Self, TraceError> {
         if let Some(there) = what_is_at(path)? {
             return Self::replacing(path, &there, overwrite);
@@ -42,7 +42,7 @@ impl NewTrace {
         Ok(Self { path: path.to_owned(), place })
     }
 
-    /// As [`NewTrace::create`], and nothing stands at `path` before the trace is whole.
+    /// Like [`NewTrace::create`], but nothing appears at `path` before the trace is whole.
     ///
     /// # Errors
     /// As [`NewTrace::create`].
@@ -51,7 +51,7 @@ impl NewTrace {
             return Self::replacing(path, &there, overwrite);
         }
         let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-        // What any new file gets: the umask takes its part.
+        // The usual mode of a new file, which the umask reduces.
         let file = UnnamedFile::create(directory.unwrap_or(Path::new(".")), 0o666);
         let file = file.map_err(|source| TraceError::io(path, source))?;
         Ok(Self { path: path.to_owned(), place: Place::Beside { file, replaces: false } })
@@ -68,7 +68,7 @@ impl NewTrace {
             let problem = "the file exists; --force replaces it";
             return Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)));
         }
-        // A link stays a link, and what it leads to is replaced.
+        // A link stays a link, and its target is replaced.
         let path = fs::canonicalize(path).map_err(failed)?;
         let directory = path.parent().unwrap_or(Path::new("/"));
         let file = UnnamedFile::create(directory, 0o600).map_err(failed)?;
@@ -108,7 +108,7 @@ impl NewTrace {
     /// Keeps a part of a trace, and returns where: under its name, or beside a file that has it.
     ///
     /// # Errors
-    /// No name is left for it, or the directory cannot be written.
+    /// There is no free name, or the directory is not writable.
     pub fn keep(self) -> Result<PathBuf, TraceError> {
         let failed = |source| TraceError::io(&self.path, source);
         let mut file = match self.place {

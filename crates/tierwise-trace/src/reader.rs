@@ -1,8 +1,8 @@
 //! Reads a trace, one window at a time.
 //!
 //! A trace may be damaged, or still be growing. The reader returns every window up to the first bad
-//! byte, and then an error that names it. When the file was only incomplete, asking again later
-//! goes on where it stopped: this is how a running recording is followed.
+//! byte, and then an error that names it. If the file was only incomplete, a later call continues
+//! where the reader stopped: so a running recording can be followed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -44,7 +44,7 @@ impl TraceReader<BufReader<File>> {
 }
 
 impl<R: Read + Seek> TraceReader<R> {
-    /// Reads from `input`; `name` stands for it in errors.
+    /// Reads from `input`; errors call it `name`.
     ///
     /// # Errors
     /// As [`TraceReader::open`].

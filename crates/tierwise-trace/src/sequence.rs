@@ -127,7 +127,7 @@ pub fn interleave(window: &Window, out: &mut Vec<u32>) {
     let mut rounds: Vec<(u64, u32)> = Vec::new();
     for access in &window.accesses {
         let n = u64::from(access.loads) + u64::from(access.stores);
-        // The k-th of n accesses stands at (k + 1/2) / n of the window, in 2^-40ths.
+        // The k-th of n accesses is at (k + 1/2) / n of the window, in 2^-40ths.
         rounds.extend((0..n).map(|k| ((((2 * k + 1) << 39) / n), access.page)));
     }
     rounds.sort_unstable();

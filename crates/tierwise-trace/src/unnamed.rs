@@ -37,7 +37,7 @@ impl UnnamedFile {
                 return Ok(whole(file.into(), None));
             }
         }
-        // It also finds out what is wrong with the directory.
+        // It also finds the error of the directory.
         let named = Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(directory);
         let (file, name) = named?.into_parts();
         Ok(whole(file, Some(name)))
@@ -48,10 +48,10 @@ impl UnnamedFile {
         &self.file
     }
 
-    /// Names it `path`, in the place of what is there.
+    /// Names it `path`, and replaces an existing file.
     ///
     /// # Errors
-    /// The directory cannot be written; what is there stays.
+    /// The directory is not writable; an existing file stays.
     pub fn replace(self, path: &Path) -> io::Result<()> {
         let name = match self.name {
             Some(name) => name,
@@ -63,10 +63,10 @@ impl UnnamedFile {
         name.persist(path).map_err(|failed| failed.error)
     }
 
-    /// Names it `path` if nothing is there. After an error another name can be tried.
+    /// Names it `path` if nothing exists there. After an error another name can be tried.
     ///
     /// # Errors
-    /// Something is there, or the directory cannot be written.
+    /// Something exists there, or the directory is not writable.
     pub fn name(&mut self, path: &Path) -> io::Result<()> {
         match self.name.take() {
             None => link(&self.file, path),

@@ -81,14 +81,14 @@ impl TraceWriter<BufWriter<File>> {
         Self::new(path, BufWriter::new(new.file()?), header, options)
     }
 
-    /// Closes the trace after its last whole window, also when writing another one has failed: a
-    /// full disk has room for the end frame again once the broken window is cut off.
+    /// Closes the trace after its last whole window, even if writing another one has failed: a full
+    /// disk has space for the end frame once the broken window is cut off.
     ///
     /// # Errors
-    /// Not even the end frame can be written; what is before it is usable all the same.
+    /// Not even the end frame can be written; the part before it is still usable.
     pub fn close(self) -> Result<(Totals, u64), TraceError> {
         let failed = |source| TraceError::io(&self.path, source);
-        // What is left in the buffer belongs to the broken window.
+        // The rest of the buffer belongs to the broken window.
         let (mut file, _) = self.out.into_parts();
         file.set_len(self.whole).map_err(failed)?;
         file.seek(SeekFrom::Start(self.whole)).map_err(failed)?;
@@ -116,7 +116,7 @@ impl TraceWriter<BufWriter<File>> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Writes to `out`; `name` stands for it in errors.
+    /// Writes to `out`; errors call it `name`.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -236,7 +236,7 @@ pub fn write_trace(
     })
 }
 
-/// Has `write` fill a file that then stands at `path`.
+/// Makes `write` fill a file that then appears at `path`.
 pub(crate) fn beside<T>(
     path: &Path,
     overwrite: bool,

@@ -63,8 +63,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most bytes that this thread held at one time while it ran `work`, beyond what it held
-/// before.
+/// Returns the maximum of bytes that this thread held while it ran `work`, beyond those that it
+/// held before.
 fn peak(work: impl FnOnce()) -> u64 {
     let before = NOW.with(Cell::get);
     PEAK.with(|peak| peak.set(before));
@@ -206,7 +206,7 @@ proptest! {
             raw[filled..].fill(fill % 2);
             append(FrameKind::Window, &raw, &mut file);
         }
-        // Whether it is a trace does not matter here.
+        // The result of reading it does not matter here.
         let _ = assert_bounded(&file);
     }
 }

@@ -1,4 +1,5 @@
-//! The cache model: worked by hand, against a plain definition of LRU, and against the recorder's.
+//! The cache model: computed by hand, against a plain definition of LRU, and against the
+//! recorder's.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! The import of Valgrind's lackey: exact on a text worked by hand, wrong lines named, and in
-//! agreement with the recorder on a program that does the same under both.
+//! The import of Valgrind's lackey: exact on a text computed by hand, with errors that name wrong
+//! lines, and in agreement with the recorder on a program that does the same under both.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
@@ -58,8 +58,8 @@ fn a_wrong_line_is_named() {
     assert!(message.contains("--tool=lackey"), "{message}");
 }
 
-/// Counts by page in order of allocation, without the pages of the stack (whose place differs) told
-/// apart.
+/// Returns counts by page in order of allocation, without distinguishing the pages of the stack
+/// (whose place differs).
 fn counts(windows: &[Window]) -> Vec<PageAccess> {
     assert_eq!(windows.len(), 1);
     windows[0].accesses.clone()

@@ -222,8 +222,7 @@ fn recording_limit_ends_the_program() {
     assert!(trace.summary.totals.instructions < ONE_WINDOW);
 }
 
-/// Marks are written, and the program is killed, as a reader that follows the growing file sees
-/// fit.
+/// The test writes marks and kills the program as it follows the growing file.
 #[test]
 fn marks_cut_windows_of_growing_trace() {
     let (directory, mut options) = prepare("spin");
@@ -369,7 +368,7 @@ fn refused_exec_is_the_programs_business() {
     std::fs::set_permissions(&none, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     behind_shell(&mut options, &format!("exec '{none}'"));
     let summary = record(&options, |_| {}).unwrap();
-    // What a shell ends with when it may not execute.
+    // A shell's exit code when it may not execute a file.
     assert_eq!(summary.status.code(), Some(126));
     assert!(summary.complete && summary.followed.is_empty());
 }

@@ -52,7 +52,7 @@ pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSourc
     }
 }
 
-/// The source that the configuration names; none for `auto`.
+/// Returns the source that the configuration names; `None` for `auto`.
 fn configured(source: MonitorSource) -> Option<AccessSource> {
     Some(match source {
         MonitorSource::Auto => return None,
@@ -64,8 +64,8 @@ fn configured(source: MonitorSource) -> Option<AccessSource> {
     })
 }
 
-/// The best source that runs. Samples precede references: they are of accesses that really went to
-/// memory.
+/// Returns the best source that runs. Samples precede reference bits: they record accesses that
+/// really went to memory.
 fn automatic(
     probe: &impl Fn(AccessSource) -> Result<()>,
 ) -> std::result::Result<UsableSource, String> {
@@ -84,8 +84,8 @@ fn automatic(
     })
 }
 
-/// Probes whether a source is available by the time that the daemon starts access monitoring. It
-/// may release DAMON before.
+/// Checks that a source is available when the daemon starts access monitoring. The daemon may
+/// release DAMON before that.
 fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
     source.probe(roots)?;
     let of_damon = matches!(source, AccessSource::DamonVaddr | AccessSource::DamonPaddr);
@@ -101,11 +101,12 @@ fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
     }
 }
 
-/// The recipe whose decisions steering replaces. Any other was chosen for what it does.
+/// The recipe whose decisions steering replaces. An operator who names another recipe wants its
+/// decisions.
 const STEERED: &str = "tierwise";
 
-/// Returns true if nothing in this configuration needs the daemon's own decisions, so that it may
-/// steer the kernel's tiering instead.
+/// True if nothing in this configuration needs the daemon's own decisions, so that it may steer the
+/// kernel's tiering instead.
 pub fn is_unbound(config: &Config) -> bool {
     let kernel = &config.kernel;
     let allowed = kernel.steer
@@ -117,12 +118,12 @@ pub fn is_unbound(config: &Config) -> bool {
             || tenant.cap.is_some()
             || tenant.spec().class == Class::LatencyCritical
     };
-    // Without tenants nothing on the machine is the daemon's business.
+    // Without tenants the daemon does not change the machine.
     let unbound = !config.tenants.is_empty() && !config.tenants.iter().any(bound);
     allowed && config.policy == STEERED && unbound
 }
 
-/// Returns true if the daemon steers the kernel's tiering on this machine.
+/// True if the daemon steers the kernel's tiering on this machine.
 pub fn steers(config: &Config, roots: &Roots) -> bool {
     is_unbound(config) && kernel_tiering::probe(roots).is_ok()
 }
@@ -147,7 +148,7 @@ pub fn engine(
 }
 
 /// Checks that the configuration's policy and floors fit a machine with access monitoring. Returns
-/// a sentence that they do.
+/// a confirmation for the user.
 ///
 /// # Errors
 /// The policy cannot be read, cannot run live, or the tenants do not fit.
@@ -158,11 +159,11 @@ pub fn fits(config: &Config, host: &LinuxHost) -> std::result::Result<String, St
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
-/// Checks that pages can be moved here. Asks the kernel where a page of this process lies, and
-/// moves nothing. Returns a sentence that it can.
+/// Checks that pages can be moved here. Queries the node of a page of this process, and moves
+/// nothing. Returns a confirmation for the user.
 ///
 /// # Errors
-/// The kernel cannot, or does not permit it to this process.
+/// The kernel cannot do it, or does not permit it to this process.
 pub fn moves() -> Result<String> {
     let page = 0_u8;
     let mut status = [i32::MIN];

@@ -90,17 +90,17 @@ pub struct UnavailableView {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DaemonMode {
-    /// It monitors accesses, decides and moves pages.
+    /// The daemon monitors accesses, decides and moves pages.
     Manage,
-    /// It lets the kernel promote and demote pages, and regulates it.
+    /// The daemon lets the kernel promote and demote pages, and regulates it.
     Steer,
-    /// It monitors accesses and decides, and moves nothing.
+    /// The daemon monitors accesses and decides, but moves nothing.
     DryRun,
-    /// It only observes: there is one tier only, access monitoring is not available, or the
+    /// The daemon only observes: there is one tier only, access monitoring is not available, or the
     /// machine cannot be read.
     #[default]
     Observe,
-    /// A command paused it.
+    /// A command paused the daemon.
     Paused,
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the lab's guest programs share: failing in words, the clock, random numbers, memory on a
+/* Shared by the lab's guest programs: failure messages, the clock, random numbers, memory on a
  * node. */
 #ifndef TIERWISE_LAB_COMMON_H
 #define TIERWISE_LAB_COMMON_H
@@ -76,10 +76,8 @@ static inline void bind_to(int node)
         fail("set_mempolicy for node %d: %s", node, strerror(errno));
 }
 
-/*
- * Anonymous memory, every page touched while bound to `node` (negative: wherever the kernel puts
- * it), aligned to 2 MiB; of huge pages where asked, else never.
- */
+/* Anonymous memory, every page touched while bound to `node` (negative: any node of the kernel's
+ * choice), aligned to 2 MiB; of huge pages if requested, else never. */
 static inline char *allocate(size_t bytes, int node, int huge)
 {
     size_t alignment = 2 * MIB;

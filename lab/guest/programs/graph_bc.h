@@ -43,7 +43,7 @@ static inline uint64_t count_paths(struct bc *bc, uint32_t source)
     return tail;
 }
 
-/* Returns what is added to all scores together. */
+/* Returns the sum that is added to all scores. */
 static inline double add_scores(struct bc *bc, uint64_t found)
 {
     const struct graph *graph = bc->graph;

@@ -115,7 +115,7 @@ static inline int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Sorts each list, drops what is there twice, and gives back the memory that this leaves. */
+/* Sorts each list, drops duplicates, and frees the memory that this leaves. */
 static inline void sort_lists(struct graph *graph)
 {
     uint64_t start = 0, kept = 0, held = graph->first[graph->vertices];
@@ -172,7 +172,7 @@ static inline void print_round(long round, double start, double checksum)
     fflush(stdout);
 }
 
-/* Where a search starts: a vertex with a list; the graph has some. */
+/* The start of a search: a vertex with a list; the graph has some. */
 static inline uint32_t random_source(const struct graph *graph, uint64_t *seed)
 {
     uint32_t source;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Which keys kvload asks for: YCSB's zipfian, scattered over all keys, or a hot part of them. */
+/* The keys that kvload requests: YCSB's zipfian, scattered over all keys, or a hot part of them. */
 #ifndef TIERWISE_LAB_KVDRAW_H
 #define TIERWISE_LAB_KVDRAW_H
 
@@ -41,7 +41,7 @@ static inline double *zipfian_weights(long keys, long hundredths)
     return up_to;
 }
 
-/* YCSB's hash of a rank (64-bit FNV-1a), which scatters what is asked for most over all keys. */
+/* YCSB's hash of a rank (64-bit FNV-1a), which scatters the most requested keys over all keys. */
 static inline uint64_t scattered(uint64_t rank)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);

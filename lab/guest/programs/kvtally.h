@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* kvload's figures: what was asked, what was wrong, and a histogram of latencies. */
+/* kvload's figures: requests, errors, and a histogram of latencies. */
 #ifndef TIERWISE_LAB_KVTALLY_H
 #define TIERWISE_LAB_KVTALLY_H
 
@@ -22,7 +22,7 @@ static inline void count_latency(struct tally *tally, double seconds)
     tally->buckets[power * PARTS / 2 + (ns >> power)]++;
 }
 
-/* In microseconds: the end of the part in which it lies. */
+/* In microseconds: the end of its part. */
 static inline double percentile(const struct tally *tally, double share)
 {
     double wanted = share * (double)tally->requests, seen = 0;

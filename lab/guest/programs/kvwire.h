@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* How kvload speaks to a store: in RESP or Memcached's text protocol, with values that can be
+/* kvload's protocols to a store: RESP or Memcached's text protocol, with values that can be
  * checked. */
 #ifndef TIERWISE_LAB_KVWIRE_H
 #define TIERWISE_LAB_KVWIRE_H
@@ -82,7 +82,7 @@ static inline void flush(struct connection *connection)
     connection->out_length = 0;
 }
 
-/* Reads until so many bytes are there that were not taken yet. */
+/* Reads until this many unread bytes have arrived. */
 static inline void have(struct connection *connection, size_t bytes)
 {
     if (connection->in_start + bytes > connection->in_size) {

@@ -21,14 +21,14 @@
 
 #include "common.h"
 
-/* Of this program in the guest; any that is not root's. */
+/* The user of this program in the guest; any but root. */
 #define NOBODY 65534
 #define FILE_NODE 2
 #define ROOM (256 * 1024)
 /* Long enough for a daemon to find the process and to start monitoring it. */
 #define BEFORE_S 8
 
-/* One page of so many is asked about: some hundred pages in one call. */
+/* One page of this many is queried: some hundred pages in one call. */
 #define ASKED_BYTES (256UL << 10)
 /* Longest time between the first page that moved and the lock: some of the calls that follow. It
  * differs from run to run, so that locks meet all that a mover does. */

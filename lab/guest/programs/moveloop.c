@@ -9,7 +9,7 @@
  */
 #include "common.h"
 
-/* Whose pages: 0 is this process. */
+/* The process of the pages: 0 is this one. */
 static long target;
 
 static long call(unsigned long pages, void **addresses, const int *nodes, int *status)

@@ -30,7 +30,7 @@
 
 #include "common.h"
 
-/* Accesses between two looks at the clock: some 100 us under emulation. */
+/* Accesses between two readings of the clock: some 100 us under emulation. */
 #define BURST 10000
 #define LINE_BYTES 64UL
 
@@ -130,7 +130,7 @@ static char *map_file(const char *path, size_t bytes, int node)
     return memory;
 }
 
-/* Where the hot part starts in this phase. */
+/* The start of the hot part in this phase. */
 static size_t hot_start(const struct options *options, long phase)
 {
     long steps = options->mib / options->hot_mib;

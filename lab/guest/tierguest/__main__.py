@@ -50,7 +50,7 @@ def run(test: Test, kernel: str) -> dict[str, object]:
             try:
                 test.on(kernel)(guest)
             finally:
-                # What the test made is removed in any case, however long that takes.
+                # The test's objects are removed in any case, however long that takes.
                 signal.alarm(0)
     except (Exception, TookTooLong) as error:
         reason = _describe(error, test.timeout_s)

@@ -39,7 +39,7 @@ class Test:
     absences: dict[str, Absence] = field(default_factory=dict)
     """By kernel series."""
     smoke: bool = False
-    """Whether it is one of the few tests that show that each part works at all."""
+    """True for the few tests that show that each part works at all."""
 
     def on(self, kernel: str) -> TestFunction:
         """The test for this kernel series, or the assertion of what that kernel lacks."""

@@ -52,8 +52,8 @@ class Guest:
 
     @contextlib.contextmanager
     def part(self) -> Iterator["Guest"]:
-        """A part of a test: what is made through the guest that it gives ends with the part.
-        Figures are the test's."""
+        """A part of a test: objects made through its guest end with the part. Figures are the
+        test's."""
         with Guest(self.kernel) as part:
             part.figures = self.figures
             yield part
@@ -73,7 +73,7 @@ class Guest:
         )
 
     def ballast(self, left_mib: int, node: int = 0) -> Stairs:
-        """Locks what is free on a node but for so much."""
+        """Locks the free memory of a node except this much."""
         size = surplus_mib(left_mib, node)
         return self.stairs(
             mib=size, hot_mib=1, node=node, lock=1, pattern="fixed", pause_us=1_000_000
@@ -86,7 +86,7 @@ class Guest:
         )
 
     def run(self, *words: str, within_s: float = 60) -> str:
-        """Runs a program to its end and returns what it printed; AssertionError if it fails."""
+        """Runs a program to its end and returns its output; AssertionError if it fails."""
         try:
             done = subprocess.run(
                 words, capture_output=True, text=True, timeout=within_s, check=False
@@ -119,7 +119,7 @@ class Guest:
         min_age: int = 0,
         target_node: int | None = None,
     ) -> Damon:
-        """DAMON watching a process; see damon.Damon."""
+        """Returns DAMON monitoring a process; see damon.Damon."""
         return self._stack.enter_context(
             Damon(pid, sample_us, aggregate_us, action, min_accesses, min_age, target_node)
         )
@@ -165,5 +165,5 @@ class Guest:
         return float(read("/proc/uptime").split()[0])
 
     def figure(self, name: str, number: float | str) -> None:
-        """Notes something measured; units stand last in its name."""
+        """Records a measurement; units stand last in its name."""
         self.figures[name] = round(number, 4) if isinstance(number, float) else number

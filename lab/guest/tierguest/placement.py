@@ -11,7 +11,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Placement:
-    """Pages of a range by node, and those that are on none."""
+    """Pages of a range by node, and pages on none."""
 
     nodes: tuple[int, ...]
     absent: int

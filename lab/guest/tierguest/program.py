@@ -11,7 +11,7 @@ from typing import Any
 from .cgroup import Cgroup
 from .wait import wait_until
 
-# How long a program may take to end after SIGTERM before it is killed.
+# Time limit of a program's end after SIGTERM before it is killed.
 TERM_S = 10
 # Of its output in a message: about a screen.
 PRINTED_CHARACTERS = 2000
@@ -23,8 +23,8 @@ class Program:
     def __init__(self, words: Sequence[str], output: Path, cgroup: Cgroup | None = None) -> None:
         self.words = list(words)
         self.output = output
-        # The shell joins the group before it becomes the program: what is allocated is charged from
-        # the start.
+        # The shell joins the group before it becomes the program: allocations are charged from the
+        # start.
         command = (
             ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup.path / "cgroup.procs")]
             if cgroup

@@ -46,7 +46,7 @@ static void sink(struct candidate *heap, size_t count, size_t at, struct candida
     heap[at] = candidate;
 }
 
-/* Keeps the first `most` in order of those that are offered. */
+/* Keeps the first `most` of the candidates, in order. */
 static void offer(struct candidate *heap, size_t *count, size_t most, struct candidate candidate)
 {
     if (*count < most) {
@@ -89,7 +89,7 @@ static bool may_go(struct table *table, const struct wish *wish, const struct ju
                    uintptr_t page)
 {
     bool tail = false;
-    /* A part of a huge page, which was made since it was seen, is moved with all the rest of it. */
+    /* A part of a huge page, which formed since the page was read, moves with all of it. */
     bool may = !uffd_huge(judge->pagemap, page) &&
                (judge->uses == NULL || uses_write(judge->uses, page, &tail));
     pthread_mutex_lock(&table->lock);

@@ -20,7 +20,7 @@ int64_t thread_cpu_ns(void);
 /* Nanoseconds of a clock that only goes forward. */
 int64_t monotonic_ns(void);
 
-/* Memory that the trackers do not see: shared mappings are not part of the private memory that they
+/* Memory that the trackers ignore: shared mappings are not part of the private memory that they
  * monitor. NULL: no memory. */
 void *untracked_alloc(size_t bytes);
 void untracked_free(void *memory, size_t bytes);

@@ -13,7 +13,7 @@ int where_pages(unsigned long count, void **addresses, int *status)
     return (int)syscall(SYS_move_pages, 0, count, addresses, NULL, status, 0);
 }
 
-/* Both functions: `node` below zero only asks. Returns 4 bytes a page. */
+/* Both functions: `node` below zero only queries. Returns 4 bytes per page. */
 static PyObject *call(Py_buffer *addresses, int node)
 {
     unsigned long count = (unsigned long)addresses->len / 8;
@@ -27,7 +27,7 @@ static PyObject *call(Py_buffer *addresses, int node)
     int *status = (int *)(void *)PyBytes_AS_STRING(result);
     for (unsigned long n = 0; n < count; n++) {
         nodes[n] = node;
-        /* What a page keeps that the kernel did not get to. */
+        /* The status of a page that the kernel did not reach. */
         status[n] = -EAGAIN;
     }
     long failed = 0;

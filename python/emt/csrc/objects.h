@@ -33,13 +33,13 @@ struct objects {
     bool growth;        /* what is read: the counter in the upper half, or the reference count */
 };
 
-/* Where an object of one of the types stands in a block, or NO_OBJECT; `likely` is where the last
- * one did. */
+/* The place of an object of one of the types in a block, or NO_OBJECT; `likely` is the place of
+ * the last one. */
 uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types,
                     uint8_t *likely);
 
-/* Takes the next pools with at most so many blocks, and finds the objects in them. 0, or an error
- * number. */
+/* Takes the next pools with at most this many blocks, and finds the objects in them. 0, or an
+ * error number. */
 int objects_collect(struct objects *objects, const struct types *types, size_t most);
 /* One sampling phase; returns the number of objects sampled. */
 size_t objects_sample(struct objects *objects);

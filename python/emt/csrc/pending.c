@@ -35,7 +35,7 @@ static int call(void *what)
     Py_DECREF(pending->callable);
     PyMem_RawFree(pending);
     if (result == NULL) {
-        /* Whatever the main thread happens to run has nothing to do with it. */
+        /* The main thread may run unrelated code then. */
         PyErr_WriteUnraisable(NULL);
         return 0;
     }

@@ -198,7 +198,7 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
     return error;
 }
 
-/* Blocks of a pool whose links are checked: most pools of containers show one at once. */
+/* Blocks of a pool whose links are checked: most pools of containers have one at once. */
 #define TRIED_BLOCKS 4
 
 /* True if an object of the pool is linked in the collector's lists: then its neighbour points back

@@ -26,8 +26,8 @@ enum tier { TIER_FAST, TIER_SLOW };
     4 /* could not go down when it was last asked, and was not seen written since */
 #define PAGE_SAMPLED 8 /* since it was last judged */
 
-/* A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
- * seconds at the default interval. */
+/* A page that did not move is skipped for a round, and twice as long each time, up to 2^6
+ * rounds: 16 seconds at the default interval. */
 #define MAX_REFUSALS 6
 
 struct chunk {

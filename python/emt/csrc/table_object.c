@@ -390,7 +390,8 @@ static PyObject *memory_bytes(PyObject *self, PyObject *Py_UNUSED(none))
                              table->room * sizeof(struct chunk *));
 }
 
-/* Asks the kernel where the known pages of one chunk are; those that are nowhere are forgotten. */
+/* Queries the kernel for the nodes of the known pages of one chunk; pages on no node are
+ * forgotten. */
 static void locate_chunk(struct table *table, struct chunk *chunk, uint64_t fast_nodes)
 {
     void *address[CHUNK_PAGES];

@@ -158,7 +158,7 @@ static int start_window(struct tracker *tracker, struct table *table, const stru
         }
         long found = tracker->uffd.way->protect(&tracker->uffd, start, end, regions);
         if (found <= 0) {
-            /* Nothing is present, or it was unmapped since the maps were read. */
+            /* Nothing is present, or it was unmapped after the maps were read. */
             continue;
         }
         pthread_mutex_lock(&table->lock);

@@ -45,8 +45,8 @@ struct sampled {
 int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked,
                    struct sampled *did);
 
-/* Takes all protection away. In a child, whose memory has none, it only closes what was inherited.
- */
+/* Removes all protection. In a child, whose memory has none, it only closes the inherited
+ * descriptors. */
 void tracker_release(struct tracker *tracker);
 
 #endif

@@ -104,7 +104,7 @@ uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
  * where the kernel does not report it. */
 bool uffd_huge(int pagemap, uintptr_t address);
 
-/* Nanoseconds of CPU time that the first touch of a protected page costs the one who touches
+/* Nanoseconds of CPU time that the first touch of a protected page costs the thread that touches
  * it; -errno. */
 int64_t uffd_fault_ns(struct uffd *uffd);
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED
-/* Objects stand in the heaps of another allocator, and their owners count references in their own
- * way. */
+/* These objects are in the heaps of another allocator, and their owners count references in
+ * their own way. */
 bool uses_write(struct uses *uses, uintptr_t page, bool *tail)
 {
     (void)uses;
@@ -49,7 +49,7 @@ static bool find_free(struct uses *uses, const struct pool_header *header)
 static bool read_pool(struct uses *uses, uintptr_t base)
 {
     struct pool_header header;
-    /* Most memory is of no pool, which its first bytes show. */
+    /* Most memory is of no pool; its first bytes show that. */
     if (!read_memory(base, &header, sizeof header) || !pool_plausible(&header, base) ||
         !read_memory(base, uses->copy, POOL_BYTES)) {
         return false;

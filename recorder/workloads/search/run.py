@@ -33,7 +33,7 @@ def road_grid(side, draws):
 
 
 def least_time(a, b):
-    """No path is faster than the fastest road all the way."""
+    """Returns a lower bound: no path is faster than the fastest road all the way."""
     return TIME_MIN * (abs(a[0] - b[0]) + abs(a[1] - b[1]))
 
 

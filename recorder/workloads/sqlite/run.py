@@ -69,7 +69,7 @@ def open_bank(where, path):
         warm(path)
         database = sqlite3.connect(path, isolation_level=None)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    # What is recorded is the page cache, not the disk.
+    # The recording is of the page cache, not the disk.
     database.execute("PRAGMA journal_mode = MEMORY")
     database.execute("PRAGMA synchronous = OFF")
     return database

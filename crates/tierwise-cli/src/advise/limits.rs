@@ -9,7 +9,7 @@ use tierwise_sim::scenario::WorkloadSource;
 use super::point::TenantSizePoint;
 use crate::failure::Failure;
 
-/// A twentieth more time: what an operator hardly finds in the noise of a day.
+/// A twentieth more time: hardly visible in the daily noise of an operator's machine.
 const DEFAULT_SLOWDOWN: f64 = 1.05;
 
 /// `--slowdown`, as written.
@@ -33,17 +33,17 @@ impl LimitArgument {
     }
 }
 
-/// A tenant's limit.
+/// The limits of a tenant.
 #[derive(Debug, Clone, Serialize)]
 pub struct TenantLimit {
     pub tenant: String,
-    /// The slowdown that it may have.
+    /// The allowed slowdown.
     pub slowdown: Option<f64>,
-    /// The 99th percentile of response times that it may have.
+    /// The allowed 99th percentile of response times.
     pub slo_ms: Option<f64>,
 }
 
-/// Every tenant's limits, in the scenario's order.
+/// Returns every tenant's limits, in the scenario's order.
 pub fn resolve(
     arguments: &[LimitArgument],
     prepared: &Prepared,
@@ -66,7 +66,7 @@ pub fn resolve(
     Ok(workloads
         .iter()
         .map(|w| {
-            // An SLO on a program that answers no requests asks for nothing that could be measured.
+            // An SLO on a program that answers no requests could not be measured.
             let service = matches!(w.source, WorkloadSource::Service(_));
             let slo_ms = w.slo.filter(|_| service).map(|slo| slo.as_secs_f64() * 1e3);
             let default = slo_ms.is_none().then_some(DEFAULT_SLOWDOWN);
@@ -89,14 +89,14 @@ pub fn meets_limits(result: &TenantResult, limit: &TenantLimit) -> bool {
 }
 
 impl TenantLimit {
-    /// In words.
+    /// Describes the limit.
     pub fn words(&self) -> String {
         let slowdown = self.slowdown.map(|most| format!("{most} x"));
         let slo = self.slo_ms.map(|slo| format!("P99 {slo} ms"));
         [slowdown, slo].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 
-    /// Describes how a tenant breaks it.
+    /// Describes how a tenant breaks the limit.
     pub fn broken_by(&self, point: &TenantSizePoint) -> String {
         let name = &self.tenant;
         if let Some(why) = &point.failure {

@@ -1,4 +1,4 @@
-//! `tierwise advise`: how small the fast memory can be.
+//! `tierwise advise`: finds the smallest sufficient fast memory.
 
 mod limits;
 mod point;
@@ -28,13 +28,13 @@ use source::SearchedMachine;
 /// Find the least fast memory that programs need, and under which policy.
 ///
 /// The programs run on their machine with fastest tiers of different sizes, from none to a tenth
-/// more than all they have resident. Each size is tried under each policy considered, and what
-/// served it best counts: no answer comes from a policy that loses to leaving pages where they are
-/// (`static`). First a coarse sweep, then a bisection to 1 % of the resident memory between the
-/// largest size that breaks a tenant's limit and the next that does not. A tenant's limit is a
-/// slowdown against a machine with fast memory only, or, for a service, its SLO. The knee is the
-/// point of the sweep farthest below the line from its first to its last (Kneedle, Satopää et al.
-/// 2011).
+/// more than their resident memory. Each size runs under each policy considered, and the best
+/// policy of a size counts: no answer comes from a policy that is worse than leaving pages where
+/// they are (`static`). First comes a coarse sweep, then a bisection to 1 % of the resident memory
+/// between the largest size that breaks a tenant's limit and the next that does not. A tenant's
+/// limit is a slowdown against a machine with fast memory only, or, for a service, its SLO. The
+/// knee is the point of the sweep farthest below the line from its first to its last (Kneedle,
+/// Satopää et al. 2011).
 #[derive(Debug, Args)]
 #[command(mut_arg("json", |json| {
     json.help("Print JSON: one object with limits, policies, points, answer and knee")
@@ -46,18 +46,18 @@ use source::SearchedMachine;
                         tierwise advise traces/redis-ycsb-d.twt --machine dram-optane --policy \
                         memtis --json")]
 pub struct Advise {
-    /// One scenario, or recorded traces, which then run together on the machine that --machine
-    /// names, each for a minute or longer.
+    /// One scenario, or recorded traces, which run together on the machine of --machine, each for
+    /// at least a minute.
     #[arg(required = true, value_name = "SCENARIO|TRACE")]
     sources: Vec<PathBuf>,
     /// The policies considered beside `static` (see `tierwise policies`).
     #[arg(long, default_value = "tierwise", value_name = "NAMES", value_delimiter = ',')]
     policy: Vec<String>,
-    /// The slowdown that a tenant may have: for all, or for one as NAME=SLOWDOWN; may be repeated
-    /// [default: 1.05 for all that have no SLO].
+    /// The allowed slowdown: for all, or for one as NAME=SLOWDOWN; may be repeated [default: 1.05
+    /// for all without an SLO].
     #[arg(long, value_name = "LIMIT", value_parser = LimitArgument::parse)]
     slowdown: Vec<LimitArgument>,
-    /// Sizes of the coarse sweep, none and all included.
+    /// Sizes of the coarse sweep, including none and all.
     #[arg(long, default_value_t = 17, value_name = "NUMBER", value_parser = whole(3..=257_u32))]
     points: u32,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub struct Advice {
     pub scenario: String,
     /// The policy of the answer, or of the largest size if there is none.
     pub policy: String,
-    /// The policies considered, with what each needs by itself.
+    /// The policies considered, each with its own answer.
     pub policies: Vec<PolicyAlone>,
     pub seed: u64,
     pub resident_bytes: u64,
@@ -109,7 +109,7 @@ impl Advise {
         if self.run.json { output::json(&advice) } else { print::print(&advice) }
     }
 
-    /// `static` first, which is preferred where another is no better.
+    /// Returns `static` first: it wins against an equal policy.
     fn considered(&self) -> Result<Vec<Recipe>, Failure> {
         let mut recipes = vec![input::policy_that_runs("static")?];
         for name in &self.policy {
@@ -151,7 +151,7 @@ impl Advise {
     }
 }
 
-/// The answer in words.
+/// Returns the answer as a sentence.
 fn sentence(
     resident: u64,
     limits: &[TenantLimit],

@@ -40,7 +40,8 @@ pub struct TenantSizePoint {
 #[derive(Debug, Clone, Serialize)]
 pub struct PolicyAlone {
     pub policy: String,
-    /// The smallest of the sizes tried from which on it met all limits; `None` if there is none.
+    /// The smallest of the sizes tried from which on the policy met all limits; `None` if there is
+    /// none.
     pub fast_bytes: Option<u64>,
 }
 
@@ -51,11 +52,11 @@ pub struct SufficientSize {
     /// The policy that served this size best.
     pub policy: String,
     pub share_of_resident: f64,
-    /// The largest fast memory that was found too small, if any was.
+    /// The largest fast memory found too small, if there is one.
     pub too_small_bytes: Option<u64>,
 }
 
-/// The size from which on more fast memory helps less.
+/// The size above which more fast memory helps less.
 #[derive(Debug, Clone, Serialize)]
 pub struct FastMemoryKnee {
     pub fast_bytes: u64,

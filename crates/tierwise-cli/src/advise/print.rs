@@ -18,8 +18,8 @@ fn limits(advice: &Advice) -> String {
 
 fn considered(advice: &Advice) -> String {
     let each = advice.policies.iter().map(|alone| match alone.fast_bytes {
-        Some(bytes) => format!("{} (by itself {} are enough)", alone.policy, Bytes(bytes)),
-        None => format!("{} (by itself nothing is enough)", alone.policy),
+        Some(bytes) => format!("{} (alone {} are enough)", alone.policy, Bytes(bytes)),
+        None => format!("{} (alone no size is enough)", alone.policy),
     });
     format!("Considered: {}.", each.collect::<Vec<_>>().join(", "))
 }
@@ -66,7 +66,7 @@ fn cell(tenant: &TenantSizePoint) -> String {
     format!("{:.3} x{p99}", tenant.slowdown)
 }
 
-/// Prints it.
+/// Prints the advice.
 pub fn print(advice: &Advice) -> CommandResult {
     let mut out = anstream::stdout().lock();
     writeln!(
@@ -107,7 +107,7 @@ pub fn html(advice: &Advice, file: NewFile) -> CommandResult {
     };
     let plot = Plot {
         unit: "slowdown against fast memory only",
-        // As good as it gets.
+        // The best value.
         minimum: 1.0,
         maximum: None,
         curves: (0..advice.limits.len()).map(curve).collect(),

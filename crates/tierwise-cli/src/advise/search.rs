@@ -1,4 +1,4 @@
-//! Runs at sizes of fast memory, and what follows from them.
+//! Runs at sizes of fast memory, and the answers that follow from them.
 
 use rayon::ThreadPool;
 use rayon::prelude::*;
@@ -29,11 +29,12 @@ pub struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// A sweep of so many sizes, and a bisection where the limits start to be met; ascending.
+    /// Runs a sweep of this many sizes, and a bisection where the limits start to be met. Returns
+    /// the points, ascending.
     pub fn points(&self, sweep: u32) -> Result<Vec<SizePoint>, Failure> {
         let page = self.prepared.machine().page_size;
         let resident = self.prepared.resident_pages();
-        // A tenth more than is resident: the kernel keeps a part of each tier free.
+        // A tenth more than the resident memory: the kernel keeps a part of each tier free.
         let most = resident + resident.div_ceil(10);
         let steps = u64::from(sweep - 1);
         let mut sizes: Vec<u64> = (0..=steps).map(|i| most * i / steps).collect();
@@ -85,7 +86,7 @@ impl Search<'_> {
         self.prepared.machine().page_size
     }
 
-    /// One size under one policy.
+    /// Runs one size under one policy.
     fn under(
         &self,
         recipe: &Recipe,
@@ -109,8 +110,8 @@ impl Search<'_> {
     }
 }
 
-/// The point of the policy that served a size best: within the limits if any is, and then the
-/// quickest. Of equals the first, which is the one that moves nothing.
+/// Returns the point of the policy that served a size best: first by the limits, then by speed. Of
+/// equals the first, which moves nothing.
 fn best(points: Vec<SizePoint>) -> Option<SizePoint> {
     let considered = points.iter().map(|point| PolicyPoint {
         policy: point.policy.clone(),
@@ -152,7 +153,7 @@ fn tenant_point(result: &TenantResult, limit: &TenantLimit) -> TenantSizePoint {
     }
 }
 
-/// The smallest size from which on the limits were met at every size that was tried.
+/// Returns the smallest size from which on every size tried met the limits.
 pub fn answer(points: &[SizePoint], resident: u64) -> Option<SufficientSize> {
     let broken = points.iter().rposition(|point| !point.meets);
     let enough = points.get(broken.map_or(0, |broken| broken + 1))?;
@@ -164,8 +165,8 @@ pub fn answer(points: &[SizePoint], resident: u64) -> Option<SufficientSize> {
     })
 }
 
-/// The point farthest below the chord from the first to the last, both axes taken from 0 to 1
-/// (Kneedle, for a curve that falls). None if no point lies below it.
+/// Returns the point farthest below the chord from the first to the last, both axes taken from 0 to
+/// 1 (Kneedle, for a falling curve). `None` if no point lies below it.
 pub fn knee(points: &[SizePoint]) -> Option<FastMemoryKnee> {
     let (first, last) = (points.first()?, points.last()?);
     let width = (last.fast_bytes - first.fast_bytes) as f64;
@@ -226,7 +227,7 @@ mod tests {
         assert_eq!(by(vec![under("static", 1.0, true), under("harmful", 1.01, true)]), "static");
         assert_eq!(by(vec![under("static", 1.0, true), under("same", 1.0, true)]), "static");
         assert_eq!(by(vec![under("static", 1.2, false), under("good", 1.01, true)]), "good");
-        // One that keeps an SLO at the price of the others keeps the limits.
+        // A policy that keeps an SLO at the others' expense keeps the limits.
         assert_eq!(by(vec![under("static", 1.2, false), under("slo", 1.3, true)]), "slo");
         let all = best(vec![under("static", 1.2, false), under("good", 1.01, true)]).unwrap();
         assert_eq!(all.considered.len(), 2);
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_farthest_below_the_chord() {
-        // The chord falls by 0.5 a step: the distances are 0, 1.2, 1.0, 0.55, 0.
+        // The chord falls by 0.5 per step: the distances are 0, 1.2, 1.0, 0.55, 0.
         let knee = knee(&points(&[3.0, 1.3, 1.0, 0.95, 1.0], 1.0)).unwrap();
         assert_eq!((knee.fast_bytes, knee.slowdown), (10, 1.3));
         assert!(super::knee(&points(&[2.0, 1.5, 1.0], 1.0)).is_none());

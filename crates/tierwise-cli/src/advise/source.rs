@@ -9,14 +9,15 @@ use crate::bare_trace::{self, TraceMachine};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
 
-/// The machine that a bare trace runs on. Its fast memory is what the search varies.
+/// The machine of a bare trace. The search varies its fast memory.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine of a bare trace")]
 pub struct SearchedMachine {
-    /// Its preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    /// Preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
     #[arg(long, value_name = "PRESET", value_parser = bare_trace::preset)]
     machine: Option<String>,
-    // `compare` and `simulate` take these, so that a user may try them here: the refusal says why.
+    // `compare` and `simulate` take these arguments, so a user may try them here: the refusal gives
+    // the reason.
     #[arg(long, hide = true)]
     fast_share: Option<String>,
     #[arg(long, hide = true)]
@@ -36,7 +37,7 @@ impl SearchedMachine {
     }
 }
 
-/// The scenario that the arguments name.
+/// Returns the scenario that the arguments name.
 pub fn scenario(sources: &[PathBuf], machine: &SearchedMachine) -> Result<Scenario, Failure> {
     machine.refuse_sizes()?;
     input::scenario_or_traces(sources, &TraceMachine::preset(machine.machine.clone()))

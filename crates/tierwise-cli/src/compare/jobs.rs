@@ -1,4 +1,4 @@
-//! Runs every policy on every scenario, many at once. What comes out does not depend on how many.
+//! Runs every policy on every scenario, several at once. The results do not depend on their number.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::comparison::Compared;
 use crate::failure::Failure;
 use crate::progress::RunProgress;
 
-/// Results in the order of the scenarios, and within one in the order of the recipes.
+/// Returns results in the order of the scenarios, and within one in the order of the recipes.
 pub fn run_all(
     scenarios: &[(&Path, Scenario)],
     recipes: &[Recipe],

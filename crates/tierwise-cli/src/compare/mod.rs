@@ -56,7 +56,7 @@ pub struct Compare {
     check: bool,
 }
 
-/// Beside the curves of a report a finer interval could not be seen.
+/// A report's curves would not show a finer interval.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Compare {
@@ -98,7 +98,7 @@ impl Compare {
 
     fn recipes(&self, machine: &Scenario) -> Result<Vec<Recipe>, Failure> {
         let mut recipes: Vec<Recipe> = if self.policies.is_empty() {
-            // Those that need a tier which the CPU manages run where there is one.
+            // Recipes for a tier that the CPU manages run where there is one.
             let (topology, shows) = (machine.machine.topology(), machine.machine.capabilities());
             Recipe::shipped().filter(|recipe| recipe.runs_on(&topology, &shows)).collect()
         } else {

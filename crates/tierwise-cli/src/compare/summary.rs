@@ -9,7 +9,7 @@ use crate::failure::CommandResult;
 use crate::output;
 use crate::table::{new_table, write_table};
 
-/// Prints it, in as many tables beside each other as the terminal needs.
+/// Prints the tables, as many as the terminal's width requires.
 pub fn print(compared: &[Compared]) -> CommandResult {
     let Some(first) = compared.first() else { return Ok(()) };
     let names: Vec<&str> = first.outputs.iter().map(|o| o.result.policy.as_str()).collect();
@@ -48,14 +48,14 @@ fn cell(result: &PolicyResult, best: bool) -> String {
     }
 }
 
-/// Columns that fit the terminal, in order.
+/// Returns the columns that fit the terminal, in order.
 fn chunks(names: &[&str], first_column: usize) -> Vec<std::ops::Range<usize>> {
     let room = usize::from(output::width());
     let mut chunks = Vec::new();
     let (mut start, mut used) = (0, first_column + 2);
     for (i, name) in names.iter().enumerate() {
         let part = name.split('-').map(|part| part.len() + 1).max().unwrap_or(0);
-        // A cell such as "*1.234" takes six columns, and two blanks stand between columns.
+        // A cell such as "*1.234" takes six columns, and two blanks separate columns.
         let width = part.max(6) + 2;
         if used + width > room && i > start {
             chunks.push(start..i);

@@ -1,4 +1,4 @@
-//! `tierwise config check`: is the file right?
+//! `tierwise config check`: checks the configuration file.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use tierwised::judgement::{self, BLIND};
 use crate::failure::{CommandResult, Failure};
 use crate::output;
 
-/// Check a configuration, and print what in it differs from the defaults.
+/// Check a configuration, and print its differences from the defaults.
 ///
-/// It is checked by itself, and against the machine that this runs on if that has several tiers of
-/// memory, as `tierwise doctor` and the daemon's start check it, and prints what could not be
-/// checked. Exit code 2 if it is wrong.
+/// The command checks the file itself, and checks it against this machine if that has several tiers
+/// of memory, like `tierwise doctor` and the daemon's start. It prints what it could not check.
+/// Exit code 2 if the configuration is wrong.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise config check\n  \
@@ -26,14 +26,14 @@ pub struct CheckCommand {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
-    /// Leave this machine out: the configuration is for another one.
+    /// Skip this machine: the configuration is for another one.
     #[arg(long)]
     file_only: bool,
-    /// Print JSON: one object with the file, the list of what differs from the defaults, what was
-    /// found on this machine, and what could not be checked.
+    /// Print JSON: one object with the file, the differences from the defaults, the findings on
+    /// this machine, and what could not be checked.
     #[arg(long)]
     json: bool,
-    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
+    /// Find the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ impl CheckCommand {
 
     /// Returns the findings, and the reason why there are no more.
     fn on_this_machine(&self, config: &Config) -> Result<(Vec<String>, Option<String>), Failure> {
-        const THERE: &str = "ask `tierwise doctor --config FILE` on the machine that it is for";
+        const THERE: &str = "run `tierwise doctor --config FILE` on the machine that it is for";
         let unchecked = |why: String| Ok((Vec::new(), Some(format!("{why}; {THERE}"))));
         if self.file_only {
             return unchecked("--file-only".to_owned());
@@ -98,7 +98,7 @@ impl CheckCommand {
             Err(why) => format!("{BLIND}, and tierwised only observes: {why}"),
         };
         let mut found = vec![fits, sees];
-        // A tree of files says nothing of this kernel's system calls.
+        // A tree of files does not reveal this kernel's system calls.
         found.extend(judgement::cannot_move(config, &roots, self.root.is_none()));
         Ok((found, None))
     }

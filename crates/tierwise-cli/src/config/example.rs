@@ -1,11 +1,11 @@
-//! A configuration to start from, made of the schema, so that it cannot be stale.
+//! An example configuration, generated from the schema, so that it cannot be stale.
 
 use super::schema::{ConfigTable, Key};
 
 /// Columns of the comments, beside the two of "# ".
 const WIDTH: usize = 96;
 
-/// Every key with what it means. What has a default stands there as a comment: it holds anyway.
+/// Returns every key with its meaning. A key with a default is a comment: the default holds anyway.
 pub fn example(tables: &[ConfigTable]) -> String {
     let mut text = String::from(
         "# The configuration of tierwised. Every key has its default; remove its \"#\" to change \

@@ -28,7 +28,7 @@ enum Shown {
     /// Print the JSON Schema of the file, for editors.
     #[command(after_help = "EXAMPLE\n  tierwise config schema > tierwised.schema.json")]
     Schema,
-    /// Print a configuration with every key, its default and what it means.
+    /// Print a configuration with every key, its default and meaning.
     #[command(
         after_help = "EXAMPLE\n  tierwise config example | sudo tee /etc/tierwise/tierwised.toml"
     )]

@@ -1,4 +1,4 @@
-//! The schema as a list of tables with keys: what the example and the reference are made of.
+//! The schema as a list of tables with keys, the source of the example and the reference.
 
 use serde_json::{Map, Value};
 use tierwised::config::Config;
@@ -8,7 +8,7 @@ use tierwised::config::Config;
 pub struct ConfigTable {
     /// Its name; empty for the keys before the first table.
     pub name: String,
-    /// True if it may stand several times: `[[name]]`.
+    /// True if it may occur several times: `[[name]]`.
     pub many: bool,
     /// Its purpose.
     pub about: String,
@@ -29,7 +29,7 @@ pub struct Key {
     pub default: Option<String>,
     /// True if it must be present.
     pub required: bool,
-    /// Something that may stand there, as TOML.
+    /// An example value, as TOML.
     pub example: String,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         pointer.and_then(|pointer| self.schema.pointer(pointer)).unwrap_or(value)
     }
 
-    /// The table that a property is, and whether it is a list of them.
+    /// Returns the table of a property, and true for a list of tables.
     fn table(&self, value: &'a Value) -> Option<(&'a Value, bool)> {
         let many = value["type"] == "array";
         let table = self.resolve(if many { &value["items"] } else { value });
@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The alternatives of a value, without "nothing".
+    /// Returns the alternatives of a value, without "nothing".
     fn kinds(&self, value: &'a Value) -> Vec<&'a Value> {
         let value = self.resolve(value);
         let of = value["anyOf"].as_array().or_else(|| value["oneOf"].as_array());
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The type of a value, without "or nothing".
+/// Returns the type of a value, without "or nothing".
 fn base(kind: &Value) -> &str {
     match &kind["type"] {
         Value::Array(types) => {
@@ -168,7 +168,7 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().replace('\n', " ")
 }
 
-/// A value as TOML writes it: JSON's texts, numbers, switches and flat lists are the same there.
+/// Formats a value as TOML: JSON's texts, numbers, switches and flat lists are the same there.
 fn toml(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Object(_) => None,

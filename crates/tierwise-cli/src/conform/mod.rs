@@ -1,4 +1,4 @@
-//! `tierwise conform`: does a policy hold what tenants are promised?
+//! `tierwise conform`: tests that a policy holds the floors of tenants.
 
 mod print;
 
@@ -21,9 +21,9 @@ use crate::{input, output};
 /// Test policies for isolation: do they hold a tenant's floor against bad neighbours?
 ///
 /// One or two well-behaved tenants with floors in fast memory run beside each of seven adversaries,
-/// on one small machine. A floor is held if its tenant never has less in fast memory than the floor
-/// (or than all it has, if that is less), from 10 s after its start on. Exit code 1 if one was not
-/// held and --check asks for it.
+/// on one small machine. A floor is held if its tenant never has less fast memory than the floor,
+/// or than its resident set if that is less. The check starts 10 s after the tenant's start. Exit
+/// code 1 if a floor was not held and --check is given.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise conform equilibria tpp\n  \
                         tierwise conform my-policy.toml --check --json\n  \
@@ -62,7 +62,7 @@ pub struct ConformReport {
     pub left_out: Vec<LeftOut>,
 }
 
-/// A policy that was not put to the test.
+/// A policy that could not be tested.
 #[derive(Debug, Serialize)]
 pub struct LeftOut {
     pub policy: String,
@@ -98,11 +98,7 @@ impl Conform {
 
     fn recipes(&self) -> Result<Vec<Recipe>, Failure> {
         if self.all {
-            let machine = tierwise_sim::conform::machine();
-            let (topology, shows) = (machine.topology(), machine.capabilities());
-            let runs =
-                |recipe: &Recipe| recipe.bound().is_none() && recipe.runs_on(&topology, &shows);
-            return Ok(Recipe::shipped().filter(runs).collect());
+            return Ok(shipped());
         }
         let mut recipes: Vec<Recipe> = Vec::new();
         for name in &self.recipes {
@@ -138,7 +134,8 @@ impl Conform {
         for (recipe, result) in recipes.iter().zip(results) {
             match result {
                 Ok(conformed) => policies.push(conformed),
-                // One that was named is meant; of all, some may need services or profiles.
+                // A policy that the user named must run; of all policies, some may need services or
+                // profiles.
                 Err(Failure::User(why)) if self.all => {
                     left_out.push(LeftOut { policy: recipe.name().to_owned(), why });
                 }
@@ -167,6 +164,14 @@ impl Conform {
         let verdicts = ADVERSARIES.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()?;
         Ok(conformed(recipe, verdicts.concat()))
     }
+}
+
+/// The shipped policies that run on the suite's machine.
+fn shipped() -> Vec<Recipe> {
+    let machine = machine();
+    let (topology, shows) = (machine.topology(), machine.capabilities());
+    let runs = |recipe: &Recipe| recipe.bound().is_none() && recipe.runs_on(&topology, &shows);
+    Recipe::shipped().filter(runs).collect()
 }
 
 fn conformed(recipe: &Recipe, verdicts: Vec<Verdict>) -> Conformed {

@@ -1,6 +1,6 @@
 //! The suite's results as tables, and as a page in Markdown.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use tierwise_core::units::Bytes;
 use tierwise_sim::conform::{ADVERSARIES, Verdict, machine};
@@ -75,6 +75,11 @@ fn summary(policy: &Conformed) -> String {
 /// Prints the page `docs/conform.md`.
 pub fn markdown(report: &ConformReport, all: bool) -> CommandResult {
     let mut out = std::io::stdout().lock();
+    page(report, all, &mut out)?;
+    Ok(out.flush()?)
+}
+
+fn page(report: &ConformReport, all: bool, out: &mut impl Write) -> io::Result<()> {
     let command =
         if all { "`tierwise conform --all --markdown`" } else { "`tierwise conform --markdown`" };
     let sizes: Vec<String> =
@@ -88,15 +93,15 @@ pub fn markdown(report: &ConformReport, all: bool) -> CommandResult {
     )?;
     writeln!(
         out,
-        "One or two well-behaved tenants, the victims, run beside an adversary. Each victim's \
-         floor in fast memory is set in bytes. It is *held* if the victim never has less there \
-         than its floor (or than all that it has resident, if that is less) from {:.0} s after \
-         its start on, checked every {:.1} s. An adversary that comes later brings no new grace. \
-         A victim comes back to each of its pages about once a second or oftener, so a policy \
-         that leaves it below its floor cannot claim that it needed no more. The slowdown is \
-         against running alone on the same machine under the same policy.\n\n\
-         A policy without floors makes no error in breaking them: it knows of none. The table \
-         shows what a tenant can rely on.\n",
+        "One or two well-behaved tenants, the victims, run beside an adversary. Each victim's\n\
+         floor in fast memory is set in bytes. It is *held* if the victim never has less fast\n\
+         memory than its floor, or than its resident set if that is less. The check starts\n\
+         {:.0} s after the victim's start and repeats every {:.1} s. An adversary that starts\n\
+         later brings no new grace. A victim accesses each of its pages about once per second\n\
+         or more often, so a policy cannot claim that the victim needed less than its floor.\n\
+         The slowdown is against running alone on the same machine under the same policy.\n\n\
+         A policy without floors is not wrong to break them, because none were configured for\n\
+         it. The table shows what a tenant can rely on.\n",
         report.grace_seconds, report.monitoring_seconds
     )?;
     writeln!(out, "| adversary | what it does |\n|---|---|")?;
@@ -131,7 +136,7 @@ pub fn markdown(report: &ConformReport, all: bool) -> CommandResult {
             writeln!(out, "| {} |", cells(verdict).join(" | "))?;
         }
     }
-    Ok(out.flush()?)
+    Ok(())
 }
 
 /// Returns duration and depth of the worst breach: the longest, and of equally long ones the
@@ -151,4 +156,79 @@ fn worst(policy: &Conformed) -> String {
             format!("{:.1} s, {share:.1} % of the floor", v.longest_breach_seconds)
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tierwise_sim::conform::{CHECK_INTERVAL, GRACE};
+
+    use super::super::shipped;
+    use super::*;
+
+    /// The text of `docs/conform.md`.
+    fn shipped_page() -> String {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conform.md");
+        std::fs::read_to_string(file).unwrap()
+    }
+
+    /// The rows of the table below a heading, as cells.
+    fn rows<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+        let below = page.lines().skip_while(|line| *line != heading).skip(1);
+        let section = below.take_while(|line| !line.starts_with("## "));
+        let table = section.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+        table.skip(1).map(|line| line.split(" | ").collect()).collect()
+    }
+
+    #[test]
+    fn page_text_is_up_to_date() {
+        let report = ConformReport {
+            seed: 1,
+            grace_seconds: GRACE.as_secs_f64(),
+            monitoring_seconds: CHECK_INTERVAL.as_secs_f64(),
+            policies: Vec::new(),
+            left_out: Vec::new(),
+        };
+        let mut text = Vec::new();
+        page(&report, true, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            shipped_page().starts_with(&text),
+            "docs/conform.md is stale; write it again: \
+             tierwise conform --all --markdown > docs/conform.md"
+        );
+    }
+
+    #[test]
+    fn page_lists_every_runnable_policy() {
+        let page = shipped_page();
+        let names: Vec<String> = shipped().iter().map(|r| r.name().to_owned()).collect();
+        let glance: Vec<&str> = rows(&page, "## At a glance").iter().map(|row| row[0]).collect();
+        assert_eq!(glance, names);
+        let headings = page.lines().filter_map(|line| line.strip_prefix("## ")).skip(1);
+        assert_eq!(headings.collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn glance_agrees_with_the_tables() {
+        let page = shipped_page();
+        for glance in rows(&page, "## At a glance") {
+            let of = rows(&page, &format!("## {}", glance[0]));
+            let held = of.iter().filter(|row| row[3] == "yes").count();
+            assert_eq!(glance[1], format!("{held} of {}", of.len()), "{}", glance[0]);
+            let slowdown = of.iter().map(|row| row[6].trim_end_matches(" x").parse::<f64>());
+            let worst = slowdown.map(Result::unwrap).fold(0.0, f64::max);
+            assert_eq!(glance[3], format!("{worst:.2} x"), "{}", glance[0]);
+            let longest = of.iter().filter_map(|row| row[4].trim_end_matches(" s").parse().ok());
+            let longest: f64 = longest.fold(0.0, f64::max);
+            let breach = format!("{longest:.1} s, ");
+            assert!(
+                if held == of.len() { glance[2] == "none" } else { glance[2].starts_with(&breach) },
+                "{}: {}, in its table {longest} s",
+                glance[0],
+                glance[2]
+            );
+        }
+    }
 }

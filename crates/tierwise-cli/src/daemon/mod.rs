@@ -14,8 +14,8 @@ use crate::output;
 
 /// Control the running daemon: pause, resume, reload, another policy, other tenants.
 ///
-/// Every change holds until the daemon reads its configuration again; what is to last belongs into
-/// the configuration. What changed is printed, line by line.
+/// Every change holds until the daemon reads its configuration again: write lasting changes into
+/// the configuration. The command prints the changes, line by line.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon pause\n  tierwise daemon policy multi-clock\n  \
@@ -31,10 +31,10 @@ enum DaemonSubcommand {
     /// Stop deciding and moving; monitoring continues.
     #[command(after_help = "EXAMPLE\n  tierwise daemon pause")]
     Pause(Plain),
-    /// Go on deciding and moving.
+    /// Continue deciding and moving.
     #[command(after_help = "EXAMPLE\n  tierwise daemon resume")]
     Resume(Plain),
-    /// Read the configuration file again, and print what that changes.
+    /// Read the configuration file again, and print the changes.
     #[command(after_help = "EXAMPLE\n  tierwise daemon reload")]
     Reload(Plain),
     Policy(Policy),
@@ -48,12 +48,12 @@ enum DaemonSubcommand {
     },
 }
 
-// What all commands share that print what changed. No doc comment: see `live::Socket`.
+// The arguments of all commands that print changes. No doc comment: see `live::Socket`.
 #[derive(Debug, Args)]
 struct Plain {
     #[command(flatten)]
     socket: Socket,
-    /// Print JSON: one object with ok and the lines of what changed.
+    /// Print JSON: one object with ok and the lines of the changes.
     #[arg(long)]
     json: bool,
 }
@@ -63,7 +63,7 @@ struct Plain {
 #[command(after_help = "EXAMPLE\n  tierwise daemon policy equilibria\n  \
                         tierwise daemon policy /etc/tierwise/own.toml")]
 struct Policy {
-    /// A policy by its name (see `tierwise policies`), or the path of a recipe file.
+    /// A policy's name (see `tierwise policies`), or the path of a recipe file.
     #[arg(value_name = "NAME")]
     recipe: String,
     #[command(flatten)]
@@ -85,7 +85,7 @@ impl DaemonCommand {
 }
 
 impl Plain {
-    /// Sends a command and prints what changed.
+    /// Sends a command and prints the changes.
     fn send(&self, command: &ControlCommand) -> CommandResult {
         let reply = self.socket.call(command)?;
         if self.json {
@@ -104,7 +104,7 @@ impl Plain {
 
 impl Policy {
     fn execute(&self) -> CommandResult {
-        // The daemon opens the file, from another directory than this one.
+        // The daemon opens the file, from another directory.
         let recipe = match std::path::absolute(&self.recipe) {
             Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
             _ => self.recipe.clone(),
@@ -113,7 +113,7 @@ impl Policy {
     }
 }
 
-/// Returns the name as the daemon tells recipe files from policies.
+/// Returns true for a recipe file, by the daemon's rule.
 fn is_file_name(recipe: &str) -> bool {
     recipe.contains('/') || recipe.ends_with(".toml")
 }

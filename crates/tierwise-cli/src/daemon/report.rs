@@ -12,8 +12,8 @@ use crate::value::{time, whole};
 
 /// Report a tenant's latency, for policies that keep SLOs.
 ///
-/// The tenant, or a program that measures it, calls this every few seconds with the figures since
-/// the last report. Says nothing when all is well.
+/// The tenant, or a program that measures it, runs this every few seconds with the figures since
+/// the last report. It prints nothing on success.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon report --tenant shop --p99 12ms --operations 48000"
@@ -43,10 +43,10 @@ impl ReportCommand {
     }
 }
 
-/// A microsecond to a day: no request is answered faster, and none is waited for longer.
+/// A microsecond to a day: no request is faster, and none may wait longer.
 const LATENCY: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(24 * 3600);
 
-/// As the daemon counts.
+/// The daemon's unit.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

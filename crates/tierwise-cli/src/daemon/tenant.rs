@@ -13,7 +13,7 @@ use super::report::milliseconds;
 use crate::failure::CommandResult;
 use crate::value::{PIDS, time, whole};
 
-/// Add a tenant, change what one is entitled to, or let one go.
+/// Add, change or remove a tenant.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise daemon tenant add shop --cgroup shop.slice --floor 80GB\n  \
@@ -29,8 +29,7 @@ pub struct Tenant {
 enum Change {
     Add(Add),
     Set(Set),
-    /// Remove a tenant: its processes are not managed any more, and their pages stay where they
-    /// are.
+    /// Remove a tenant: its processes are no longer managed, and their pages stay where they are.
     #[command(after_help = "EXAMPLE\n  tierwise daemon tenant remove shop")]
     Remove {
         /// Name of the tenant.
@@ -50,13 +49,13 @@ enum Change {
                   tierwise daemon tenant add batch --pids 1201,1202 --cap 50%"
 )]
 struct Add {
-    /// Its name, for people and for other commands.
+    /// Its name, for display and for other commands.
     name: String,
     /// A cgroup: its path below the cgroup file system, a unit's name, or a pattern. It need not
     /// exist yet.
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<String>,
-    /// Processes by their numbers.
+    /// Processes by their ids.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = whole(PIDS))]
     pids: Vec<i32>,
     /// A QEMU guest by its name, the path of its pid file, or qmp: and the path of its QMP socket.
@@ -71,7 +70,7 @@ struct Add {
     plain: Plain,
 }
 
-/// Change what a tenant is entitled to; what is not named stays.
+/// Change a tenant's weight, floor, cap or SLO; values that are not given stay.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("change")
@@ -89,17 +88,17 @@ struct Set {
     plain: Plain,
 }
 
-// What a tenant is entitled to. No doc comment: see `live::Socket`.
+// The memory to which a tenant is entitled. No doc comment: see `live::Socket`.
 #[derive(Debug, Args)]
 struct Entitled {
     /// Its weight among the tenants; 100 without one.
     #[arg(long, value_name = "NUMBER", value_parser = whole(1..=MAX_WEIGHT))]
     weight: Option<u32>,
-    /// Memory of the fastest tier that others' needs do not take away: 80GB, 25% of what it has
-    /// resident, or auto.
+    /// Memory of the fastest tier that other tenants' demand does not take away: 80GB, 25% of its
+    /// resident memory, or auto.
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     floor: Option<LimitText>,
-    /// Max memory that it may hold in the fastest tier: 80GB, or 25% of what it has resident.
+    /// Max memory that it may hold in the fastest tier: 80GB, or 25% of its resident memory.
     #[arg(long, value_name = "LIMIT", value_parser = limit)]
     cap: Option<LimitText>,
     /// The 99th percentile of latency that it must not exceed, such as 5ms.

@@ -7,23 +7,23 @@ use tierwise_linux::error::LinuxError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckResult {
-    /// As it should be.
+    /// All is well.
     Ok,
-    /// Good to know, and nothing that stops anything.
+    /// Information that stops nothing.
     Note,
-    /// Not there.
+    /// Missing.
     Missing,
 }
 
-/// The abilities that a missing part takes away.
+/// The abilities that depend on a missing part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stops {
-    /// Nothing: there are other ways.
+    /// None: there are alternatives.
     Nothing,
     /// Moving pages: tierwised only observes.
     Managing,
-    /// tierwised does not start, or sees nothing.
+    /// All: tierwised does not start, or observes nothing.
     Everything,
 }
 
@@ -64,7 +64,7 @@ impl HostCheck {
             LinuxError::File { source, .. } | LinuxError::Process { source, .. }
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
-                Self::missing(name, error.to_string(), "ask as root: sudo tierwise doctor")
+                Self::missing(name, error.to_string(), "run as root: sudo tierwise doctor")
             }
             _ if error.is_gone() => Self::missing(
                 name,
@@ -76,7 +76,7 @@ impl HostCheck {
         }
     }
 
-    /// The answer of a probe.
+    /// Returns the result of a probe.
     pub fn probed(name: &'static str, answer: Result<(), LinuxError>, found: &str) -> Self {
         match answer {
             Ok(()) => Self::ok(name, found),
@@ -84,7 +84,7 @@ impl HostCheck {
         }
     }
 
-    /// While it is missing, this cannot be done.
+    /// Sets the abilities that depend on this part.
     pub fn stopping(self, stops: Stops) -> Self {
         if self.status == CheckResult::Missing { Self { stops, ..self } } else { self }
     }

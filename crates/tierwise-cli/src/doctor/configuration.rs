@@ -1,5 +1,4 @@
-//! The configuration: whether it is right, whether it fits this machine, and whether a daemon runs
-//! with it.
+//! Checks of the configuration: correct, suitable for this machine, and in use by a running daemon.
 
 use std::path::Path;
 
@@ -21,7 +20,7 @@ pub fn read(file: Option<&Path>) -> (Vec<HostCheck>, Option<Config>) {
         let remedy = "`tierwise config example` prints one to start from".to_owned();
         let check = HostCheck::note(
             NAME,
-            format!("{DEFAULT_FILE} is not there: the defaults hold, without tenants"),
+            format!("{DEFAULT_FILE} does not exist: the defaults hold, without tenants"),
             Some(remedy),
         );
         return (vec![check], None);
@@ -33,15 +32,15 @@ pub fn read(file: Option<&Path>) -> (Vec<HostCheck>, Option<Config>) {
             (vec![HostCheck::ok(NAME, found)], Some(config))
         }
         Err(error) => {
-            let remedy = "mend it; `tierwise config example` has every key";
+            let remedy = "correct it; `tierwise config example` has every key";
             let check = HostCheck::missing(NAME, error.to_string(), remedy);
             (vec![check.stopping(Stops::Everything)], None)
         }
     }
 }
 
-/// Checks that an engine can be made of it for this machine: floors against capacity, and what the
-/// policy needs to see. That nothing is seen here is another check's.
+/// Checks that an engine can be made of the configuration for this machine: floors against
+/// capacity, and the policy's signals. Another check covers missing access monitoring.
 pub fn fits(config: &Config, host: Option<&LinuxHost>) -> Option<HostCheck> {
     const NAME: &str = "policy and floors";
     Some(match judgement::fits(config, host?) {

@@ -1,4 +1,4 @@
-//! The memory tiers, and what the kernel does with them by itself.
+//! Checks of the memory tiers, and of the kernel's own tiering.
 
 use tierwise_core::units::Bytes;
 use tierwise_linux::roots::Roots;
@@ -10,7 +10,7 @@ use tierwised::judgement;
 use super::Ground;
 use super::check::{HostCheck, Stops};
 
-/// The checks, and the host if it can be understood.
+/// Returns the checks, and the host if it could be read.
 pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<LinuxHost>) {
     let roots = &ground.roots;
     let mut checks = Vec::new();
@@ -124,7 +124,7 @@ fn balancing(roots: &Roots, config: &Config) -> HostCheck {
         Ok(mode) => HostCheck::note(
             NAME,
             format!("{mode}: the kernel promotes by itself{reported}"),
-            remedy("it knows nothing of floors and SLOs"),
+            remedy("it ignores floors and SLOs"),
         ),
         Err(error) => HostCheck::failed(NAME, error),
     }

@@ -1,5 +1,5 @@
-//! `tierwise doctor`: what this kernel, this CPU and this configuration can do. Nothing is
-//! written.
+//! `tierwise doctor`: reports what this kernel, this CPU and this configuration support. It writes
+//! nothing.
 
 mod check;
 mod configuration;
@@ -21,23 +21,23 @@ use check::{HostCheck, Stops};
 use crate::failure::{CommandResult, Failure};
 use crate::output;
 
-/// Check what this kernel, this CPU and the configuration can do, and how to get what is missing.
+/// Check what this kernel, this CPU and the configuration support, and how to get the rest.
 ///
-/// Nothing is changed. Exit code 0 if tierwised could manage this machine's memory, 1 if it could
-/// only observe, or not even that. Ask as root: much of it is not shown to others.
+/// The command changes nothing. Exit code 0 if tierwised could manage this machine's memory, 1 if
+/// it could only observe, or not even that. Run it as root: the kernel hides much from other users.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  sudo tierwise doctor\n  sudo tierwise doctor --config new.toml --json"
 )]
 pub struct Doctor {
-    /// The configuration; without one, /etc/tierwise/tierwised.toml if it is there, else the
+    /// The configuration; without one, /etc/tierwise/tierwised.toml if it exists, else the
     /// defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print JSON: one object with can and the list of checks.
     #[arg(long)]
     json: bool,
-    /// Look for the kernel's file systems under this directory: for tests on a tree of their own.
+    /// Find the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
 }
@@ -61,9 +61,9 @@ pub struct DoctorReport {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Can {
-    /// Look, decide and move.
+    /// Monitor, decide and move.
     Manage,
-    /// Look.
+    /// Monitor.
     Observe,
     /// Nothing.
     Nothing,

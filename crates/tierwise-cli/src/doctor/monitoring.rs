@@ -78,7 +78,7 @@ fn users(roots: &Roots) -> Option<HostCheck> {
     })
 }
 
-/// The way that tierwised would take.
+/// Returns the source that tierwised would select.
 fn chosen(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "access monitoring";
     match judgement::source(config, roots) {

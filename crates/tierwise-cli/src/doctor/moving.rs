@@ -31,7 +31,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<HostCheck> {
 fn moving(ground: &Ground) -> HostCheck {
     const NAME: &str = "move_pages";
     if !ground.live {
-        return HostCheck::note(NAME, "not asked: the files are another machine's", None);
+        return HostCheck::note(NAME, "not checked: the files are another machine's", None);
     }
     match judgement::moves() {
         Ok(found) => HostCheck::ok(NAME, found),

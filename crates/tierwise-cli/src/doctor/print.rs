@@ -11,7 +11,7 @@ use crate::failure::CommandResult;
 
 const HEAD: Style = Style::new().bold();
 
-/// Prints it, no wider than so many columns.
+/// Prints the report within `width` columns.
 pub fn print(out: &mut impl Write, report: &DoctorReport, width: u16) -> CommandResult {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -27,7 +27,7 @@ pub fn print(out: &mut impl Write, report: &DoctorReport, width: u16) -> Command
     }
     for (i, line) in table.lines().enumerate() {
         let line = line.trim_end();
-        // The first column is empty but in the first line of a check.
+        // The first column is empty except in the first line of a check.
         match line.split_once(' ') {
             _ if i == 0 => writeln!(out, "{HEAD}{line}{HEAD:#}")?,
             Some((first, rest)) if !first.is_empty() => {
@@ -70,10 +70,10 @@ pub fn verdict(can: Can, checks: &[HostCheck]) -> String {
     match can {
         Can::Manage => "tierwised could manage this machine's memory.".into(),
         Can::Observe => {
-            format!("tierwised could only observe here; what is missing: {}", why(Stops::Managing))
+            format!("tierwised could only observe here; missing: {}", why(Stops::Managing))
         }
         Can::Nothing => {
-            format!("tierwised could do nothing here; what is missing: {}", why(Stops::Everything))
+            format!("tierwised could do nothing here; missing: {}", why(Stops::Everything))
         }
     }
 }
@@ -120,6 +120,6 @@ mod tests {
     #[test]
     fn the_verdict_names_what_stops() {
         let message = verdict(Can::Observe, &report().checks);
-        assert!(message.ends_with("only observe here; what is missing: memory tiers"), "{message}");
+        assert!(message.ends_with("only observe here; missing: memory tiers"), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel, and what this process may do.
+//! Checks of the kernel, and of this process's privileges.
 
 use tierwise_linux::file;
 use tierwised::system::privilege::KEPT;
@@ -6,7 +6,7 @@ use tierwised::system::privilege::KEPT;
 use super::Ground;
 use super::check::{HostCheck, Stops};
 
-/// The oldest kernel that the lab tests. Older ones may do; DAMON's regions are to be read since
+/// The oldest kernel that the lab tests. Older ones may work; DAMON's regions are readable since
 /// 6.2.
 const TESTED: (u32, u32) = (6, 12);
 
@@ -34,7 +34,7 @@ fn kernel(ground: &Ground) -> HostCheck {
     }
 }
 
-/// Major and minor number: "6.12.9-cloud-amd64".
+/// Parses the major and minor number of "6.12.9-cloud-amd64".
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -43,7 +43,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 fn privileges(ground: &Ground) -> HostCheck {
     const NAME: &str = "privileges";
     const REMEDY: &str =
-        "start tierwised as root, as its systemd unit does, and ask as root: sudo tierwise doctor";
+        "start tierwised as root, as its systemd unit does, and run as root: sudo tierwise doctor";
     let path = ground.roots.proc.join("self/status");
     let status = match file::text(&path) {
         Ok(text) => text,
@@ -65,7 +65,7 @@ fn privileges(ground: &Ground) -> HostCheck {
         .stopping(Stops::Managing)
 }
 
-/// The effective capabilities in `/proc/self/status`.
+/// Parses the effective capabilities in `/proc/self/status`.
 fn effective(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

@@ -22,7 +22,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<HostCheck> {
 
 fn controller(roots: &Roots, config: &Config) -> HostCheck {
     const NAME: &str = "cgroup v2 memory";
-    // Without it only tenants that are chosen by group are out of reach.
+    // Without it only tenants that name a group cannot be managed.
     let needed = config.tenants.iter().any(|tenant| tenant.cgroup.is_some());
     let stops = if needed { Stops::Managing } else { Stops::Nothing };
     match cgroup::check(roots) {
@@ -48,7 +48,7 @@ fn reclaim(roots: &Roots) -> HostCheck {
     const NAME: &str = "memory.reclaim";
     match first_with(&roots.cgroup, "memory.reclaim", DEPTH) {
         Some(_) => {
-            HostCheck::ok(NAME, "the kernel can be asked to demote a control group's coldest pages")
+            HostCheck::ok(NAME, "the kernel demotes a control group's coldest pages on request")
         }
         None => HostCheck::missing(
             NAME,
@@ -59,7 +59,7 @@ fn reclaim(roots: &Roots) -> HostCheck {
     }
 }
 
-/// The first file of a name below a directory.
+/// Returns the first file of a name below a directory.
 fn first_with(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
     let here = directory.join(name);
     if here.exists() {
@@ -71,7 +71,7 @@ fn first_with(directory: &Path, name: &str, depth: usize) -> Option<PathBuf> {
     directories.into_iter().find_map(|entry| first_with(&entry.path(), name, below))
 }
 
-/// A tenant of the configuration that is not there now.
+/// Reports a tenant of the configuration without processes now.
 fn absent(roots: &Roots, tenant: &TenantConfig) -> Option<HostCheck> {
     const NAME: &str = "tenant";
     let name = &tenant.name;
@@ -82,7 +82,7 @@ fn absent(roots: &Roots, tenant: &TenantConfig) -> Option<HostCheck> {
         if let Err(error) = found {
             return Some(HostCheck::failed(NAME, &error).stopping(Stops::Everything));
         }
-        let found = format!("{name}: no cgroup fits {written:?} now");
+        let found = format!("{name}: no cgroup matches {written:?} now");
         return groups
             .is_empty()
             .then(|| HostCheck::note(NAME, found, Some("tierwised waits for it".into())));

@@ -20,11 +20,11 @@ pub struct LiveStory {
     pub fast_access_ratio: Option<f64>,
     /// The reason for its share.
     pub because: String,
-    /// Fastest tier first.
+    /// Its memory, fastest tier first.
     pub holdings: Vec<LiveHolding>,
     /// The last changes of its shares, newest last.
     pub decisions: Vec<DecisionView>,
-    /// By outcome; those that are none are left out.
+    /// Moves by outcome; outcomes without moves are left out.
     pub moves: Vec<LiveMoves>,
     pub thrash_events: u64,
 }
@@ -52,8 +52,8 @@ pub struct LiveMoves {
 }
 
 impl LiveHolding {
-    /// As a recorded run has it. The most it ever held is not kept by the daemon: it is what it
-    /// holds now.
+    /// Converts to the form of a recorded run. The daemon keeps no maximum of a tenant's memory: it
+    /// is the current amount.
     pub fn as_recorded(&self) -> Holding {
         let has_limits = self.floor_bytes.is_some() || self.cap_bytes.is_some();
         Holding {
@@ -66,7 +66,7 @@ impl LiveHolding {
     }
 }
 
-/// Tells it.
+/// Collects a tenant's story from a snapshot.
 pub fn collect(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
     let name = |index: usize| {
         snapshot.tiers.get(index).map_or_else(|| format!("tier {index}"), |tier| tier.name.clone())

@@ -1,4 +1,4 @@
-//! `tierwise explain`: why a tenant has what it has, and why a page moved or did not.
+//! `tierwise explain`: gives the reasons for a tenant's memory and for a page's moves.
 
 mod live;
 mod page;
@@ -21,11 +21,11 @@ use crate::{output, run_file};
 
 /// Explain a tenant's share and moves: in a recorded run, or from the running daemon.
 ///
-/// A run is recorded by `tierwise simulate --record-run FILE`. The answer has the tenant's share
-/// over time with the numbers of the rule that decided, what it holds against it, and its moves by
-/// cause and outcome; with --page, the history of one page, and why it moved or did not. Without a
-/// run, the running tierwised is asked: what the tenant holds now, the last decisions about it, and
-/// its moves.
+/// `tierwise simulate --record-run FILE` records a run. The answer has the tenant's share over time
+/// with the numbers of the rule that set it, the memory that the tenant holds, and its moves by
+/// cause and outcome. With --page it has the history of one page, and the reasons why it moved or
+/// did not. Without a run, the answer comes from the running tierwised: the tenant's memory now,
+/// the last decisions about it, and its moves.
 #[derive(Debug, Args)]
 #[command(
     after_help = "EXAMPLE\n  tierwise simulate scenarios/two-tenants.toml --policy equilibria \
@@ -35,17 +35,17 @@ use crate::{output, run_file};
                         tierwise explain --tenant shop"
 )]
 pub struct Explain {
-    /// The recorded run; without one, the running daemon is asked.
+    /// The recorded run; without one, the running daemon answers.
     #[arg(value_name = "RUN", conflicts_with = "socket")]
     run: Option<PathBuf>,
     /// The tenant: the name of a workload, or of a tenant of the daemon.
     #[arg(long, value_name = "NAME")]
     tenant: String,
-    /// One of its pages, by its number as `tierwise trace stat` shows it.
+    /// One of its pages, by its number in `tierwise trace stat`.
     #[arg(long, value_name = "NUMBER", requires = "run", value_parser = whole(0..=u32::MAX))]
     page: Option<u32>,
-    /// Print JSON: one object with shares, holdings, moves and page; of the daemon, with holdings,
-    /// decisions and moves.
+    /// Print JSON: one object with shares, holdings, moves and page; from the daemon, with
+    /// holdings, decisions and moves.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

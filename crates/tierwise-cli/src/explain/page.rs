@@ -1,4 +1,4 @@
-//! One page's history, and why it never moved.
+//! One page's history, and the reasons why it never moved.
 
 use serde::Serialize;
 use tierwise_core::migrate::FailReason;
@@ -13,13 +13,13 @@ use crate::number::counted;
 #[derive(Debug, Serialize)]
 pub struct PageStory {
     pub page: u32,
-    /// In the order of time.
+    /// Events in the order of time.
     pub events: Vec<PageEvent>,
     /// The conclusions, in sentences.
     pub verdict: Vec<String>,
 }
 
-/// One thing that happened to it.
+/// One event of the page.
 #[derive(Debug, Serialize)]
 pub struct PageEvent {
     pub at_seconds: f64,
@@ -30,19 +30,19 @@ pub struct PageEvent {
     pub cause: Option<&'static str>,
     pub outcome: Option<&'static str>,
     pub words: String,
-    /// The tenant's share of the faster of the two tiers that held then, if the policy partitions.
+    /// The tenant's share of the faster of the two tiers at that time, if the policy partitions.
     pub share: Option<ShareChange>,
 }
 
-/// Tells it.
+/// Collects the story of a page.
 pub fn collect(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
     let lives: Vec<&LifeRecord> = record.lives.iter().filter(|l| l.is_of(tenant, page)).collect();
     let is_its = |m: &&MoveRecord| usize::from(m.tenant) == tenant && m.page == page;
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();
     let mut events: Vec<PageEvent> = lives.iter().map(|life| lived(record, life)).collect();
     events.extend(moves.iter().map(|m| moved(record, m)));
-    // Allocations are reported before a plan is made, so that a stable sort keeps them first at the
-    // same time.
+    // Allocations come before a plan in the report, so a stable sort keeps them first at the same
+    // time.
     events.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
     let verdict = Case { record, tenant, lives: &lives, moves: &moves }.verdict();
     PageStory { page, events, verdict }
@@ -53,8 +53,7 @@ fn lived(record: &RunRecord, life: &LifeRecord) -> PageEvent {
     PageEvent {
         at_seconds: life.at_seconds,
         event: if to.is_some() { "mapped" } else { "unmapped" },
-        // A policy learns of allocations and ends with its next observation, and so does the
-        // record.
+        // A policy learns of allocations and ends with its next observation; so does the record.
         words: to.as_ref().map_or_else(
             || "reported as unmapped".to_owned(),
             |tier| format!("reported as mapped in {tier}"),
@@ -108,7 +107,7 @@ fn failed(reason: FailReason, to: &str) -> String {
     }
 }
 
-/// The decision that held at a time.
+/// Returns the decision in force at a time.
 fn share_at(record: &RunRecord, tenant: usize, tier: usize, at: f64) -> Option<&DecisionRecord> {
     let its = |d: &&DecisionRecord| d.tenant == tenant && d.tier == tier && d.at_seconds <= at;
     record.decisions.iter().rfind(its)
@@ -210,7 +209,7 @@ impl Case<'_> {
         its.filter(|c| direction(c.from, c.to) == "promotion").map(|c| c.moves).sum()
     }
 
-    /// For how long of its life the tenant's promotion was slowed down.
+    /// Returns for how long the tenant's promotion was slowed down in the page's life.
     fn held_back(&self, faster: usize, from: f64, end: f64) -> Option<String> {
         let mut slowed = 0.0;
         let mut worst: Option<&DecisionRecord> = None;

@@ -14,7 +14,7 @@ use crate::table::{new_table, write_table};
 /// Rows of a list that are printed: half from its start, half from its end. `--json` has all.
 const ROWS: usize = 40;
 
-/// Prints it.
+/// Prints the story.
 pub fn print(story: &Story) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let end = story.ended_seconds.map_or_else(String::new, |at| format!(", ended at {at:.1} s"));
@@ -42,7 +42,7 @@ fn cap(cap: Option<u64>) -> String {
     cap.map_or_else(|| "none".to_owned(), size)
 }
 
-/// The indices of a list that are printed, and how many are left out between its halves.
+/// Returns the indices of a list that are printed, and the number left out between its halves.
 fn shown(all: usize) -> (Vec<usize>, usize) {
     if all <= ROWS {
         return ((0..all).collect(), 0);
@@ -82,7 +82,7 @@ fn shares(out: &mut impl Write, story: &Story) -> CommandResult {
     Ok(writeln!(out)?)
 }
 
-/// Nothing is promoted into the slowest tier, so that a share of it is its floor and cap.
+/// Nothing is promoted into the slowest tier, so its share is only its floor and cap.
 fn has_news(story: &Story, share: &ShareChange) -> bool {
     let slowest = story.holdings.last().is_some_and(|held| held.tier == share.tier);
     !slowest || share.floor_bytes > 0 || share.cap_bytes.is_some()
@@ -153,7 +153,7 @@ fn history(out: &mut impl Write, page: &PageStory) -> CommandResult {
     for i in rows {
         let event = &page.events[i];
         writeln!(out, "  {:9.3} s  {}", event.at_seconds, event.words)?;
-        // A share that has been printed is not printed again.
+        // A share is printed once.
         if let Some(share) = event.share.as_ref().filter(|&share| reported != Some(share)) {
             writeln!(
                 out,

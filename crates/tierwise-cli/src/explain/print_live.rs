@@ -9,7 +9,7 @@ use crate::live::words;
 use crate::number::{counted, grouped};
 use crate::table::{new_table, write_table};
 
-/// Prints it.
+/// Prints the story.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     writeln!(
         out,

@@ -1,4 +1,4 @@
-//! Parts of a record that the story of a tenant and that of a page both use.
+//! Parts of a record that the stories of a tenant and of a page share.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ pub struct ShareChange {
     pub tier: String,
     pub floor_bytes: u64,
     pub cap_bytes: Option<u64>,
-    /// Of the promotion rate, 0 to 1.
+    /// Promotion rate, 0 to 1.
     pub promotion: f64,
     pub rule: String,
     pub numbers: BTreeMap<String, f64>,
     pub words: String,
 }
 
-/// A tier's name.
+/// Returns a tier's name.
 pub fn tier(record: &RunRecord, tier: usize) -> String {
     record.tiers.get(tier).map_or_else(|| format!("tier {tier}"), |t| t.name.clone())
 }
@@ -33,7 +33,7 @@ pub fn direction(from: Option<u8>, to: u8) -> &'static str {
     }
 }
 
-/// A decision with its tier's name and in bytes.
+/// Converts a decision to bytes, with its tier's name.
 pub fn change(record: &RunRecord, decision: &DecisionRecord) -> ShareChange {
     let bytes = |pages: u64| pages.saturating_mul(record.page_size);
     ShareChange {

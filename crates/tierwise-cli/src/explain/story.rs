@@ -18,9 +18,9 @@ pub struct Story {
     pub ended_seconds: Option<f64>,
     /// The changes of its shares.
     pub shares: Vec<ShareChange>,
-    /// Fastest tier first.
+    /// Its memory, fastest tier first.
     pub holdings: Vec<Holding>,
-    /// The most frequent first.
+    /// Moves, the most frequent first.
     pub moves: Vec<Moves>,
     /// Moves of all tenants that the record counts but does not list one by one.
     pub moves_left_out: u64,
@@ -31,9 +31,9 @@ pub struct Story {
 #[derive(Debug, Serialize)]
 pub struct Holding {
     pub tier: String,
-    /// At its end, or the run's.
+    /// Memory at its end, or the run's.
     pub bytes: u64,
-    /// The most that it held at a point of the record.
+    /// Maximum memory at a point of the record.
     pub most_bytes: u64,
     /// `None` if no policy partitions.
     pub floor_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct Moves {
     pub words: String,
 }
 
-/// Tells it.
+/// Collects a tenant's story from a record.
 pub fn collect(record: &RunRecord, tenant: usize, page: Option<u32>) -> Story {
     let known = &record.tenants[tenant];
     let own = record.decisions.iter().filter(|d| d.tenant == tenant);
@@ -76,7 +76,7 @@ pub fn collect(record: &RunRecord, tenant: usize, page: Option<u32>) -> Story {
 fn holding(record: &RunRecord, tenant: usize, id: usize) -> Holding {
     let bytes = |pages: u64| pages.saturating_mul(record.page_size);
     let at = |pages: &[Vec<u64>]| pages.get(tenant).and_then(|t| t.get(id)).copied().unwrap_or(0);
-    // What was decided after its end is about nothing.
+    // Decisions after its end concern no tenant.
     let end = record.tenants[tenant].ended_seconds.unwrap_or(f64::INFINITY);
     let its = |d: &&DecisionRecord| d.tenant == tenant && d.tier == id && d.at_seconds <= end;
     let last = record.decisions.iter().rfind(its);

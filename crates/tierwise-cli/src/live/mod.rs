@@ -55,7 +55,7 @@ impl From<ClientError> for Failure {
                 if source.kind() == ErrorKind::PermissionDenied =>
             {
                 Self::User(format!(
-                    "{}: only root and the daemon's own user may speak to it; use sudo",
+                    "{}: only root and the daemon's own user may use it; use sudo",
                     path.display()
                 ))
             }

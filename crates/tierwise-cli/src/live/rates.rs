@@ -11,7 +11,7 @@ pub struct Rates {
     pub demotions: f64,
 }
 
-/// A tenant's rates from one view to the next; `None` if the daemon or the tenant started in
+/// Returns a tenant's rates between two views; `None` if the daemon or the tenant started in
 /// between.
 pub fn of_tenant(before: &Snapshot, now: &Snapshot, tenant: &TenantView) -> Option<Rates> {
     let was = before.tenants.iter().find(|t| t.name == tenant.name)?;
@@ -33,7 +33,7 @@ pub fn counts(tenant: &TenantView) -> (u64, u64) {
 
 fn between(before: &Snapshot, now: &Snapshot, was: (u64, u64), is: (u64, u64)) -> Option<Rates> {
     let seconds = now.uptime - before.uptime;
-    // A daemon that started again counts from zero; two views of the same moment give no rate.
+    // A restarted daemon counts from zero, and two views of the same moment give no rate.
     if seconds <= 0.0 {
         return None;
     }

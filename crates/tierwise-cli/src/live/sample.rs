@@ -1,4 +1,4 @@
-//! A view with something of everything, for tests.
+//! A view with an example of everything, for tests.
 
 use tierwised::view::{
     Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot, TenantTierView,
@@ -7,8 +7,7 @@ use tierwised::view::{
 
 const GIB: u64 = 1 << 30;
 
-/// Two tiers and three tenants: one with an SLO that it misses, one with a cap, one that has not
-/// started.
+/// Returns two tiers and three tenants: one misses its SLO, one has a cap, one has not started.
 pub fn snapshot() -> Snapshot {
     Snapshot {
         version: "0.1.0".into(),

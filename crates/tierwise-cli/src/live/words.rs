@@ -19,7 +19,7 @@ pub fn mode(mode: DaemonMode) -> &'static str {
     }
 }
 
-/// The first line: who runs, what it does, since when.
+/// Formats the first line: the program, its mode, its uptime.
 pub fn title(snapshot: &Snapshot) -> String {
     format!(
         "tierwised {}: {}, policy {}, up {}",
@@ -32,8 +32,7 @@ pub fn title(snapshot: &Snapshot) -> String {
 
 /// "1h 2m 5s".
 pub fn time(seconds: f64) -> String {
-    // Whole seconds: what the daemon says is never negative, and a cast of what is not a number is
-    // 0.
+    // Whole seconds: the daemon never reports negative ones, and a cast of NaN is 0.
     humantime::format_duration(Duration::from_secs(seconds as u64)).to_string()
 }
 
@@ -42,17 +41,17 @@ pub fn size(bytes: u64) -> String {
     Bytes(bytes).to_string()
 }
 
-/// A size that may not be set.
+/// Formats a size, which may be unset.
 pub fn limit(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| NOTHING.into(), size)
 }
 
-/// A number of milliseconds that may not be known.
+/// Formats milliseconds, which may be unknown.
 pub fn milliseconds(ms: Option<f64>) -> String {
     ms.map_or_else(|| NOTHING.into(), |ms| format!("{ms:.2} ms"))
 }
 
-/// A percentage that may not be known.
+/// Formats a percentage, which may be unknown.
 pub fn percent(percent: Option<f64>) -> String {
     percent.map_or_else(|| NOTHING.into(), |percent| format!("{percent:.1} %"))
 }
@@ -67,12 +66,12 @@ pub fn latency(tier: &TierView) -> String {
     format!("{:.0} ns ({})", tier.load_latency_ns, tier.latency_source)
 }
 
-/// The part of a tier that is in use.
+/// Returns the part of a tier that is in use.
 pub fn used(tier: &TierView) -> u64 {
     tier.capacity_bytes.saturating_sub(tier.free_bytes)
 }
 
-/// A tenant's memory in the tiers below the fastest.
+/// Returns a tenant's memory in the tiers below the fastest.
 pub fn slow(tenant: &TenantView) -> u64 {
     tenant.tiers.iter().skip(1).map(|tier| tier.usage_bytes).sum()
 }
@@ -81,7 +80,7 @@ pub fn slow(tenant: &TenantView) -> u64 {
 pub const TENANT_HEAD: [&str; 10] =
     ["TENANT", "FAST", "FLOOR", "CAP", "SHARE", "SLOW", "FAST HITS", "P99", "SLO", "PRESSURE"];
 
-/// A tenant's row, without what moved.
+/// Formats a tenant's row, without its moves.
 pub fn tenant(tenant: &TenantView) -> [String; 10] {
     let fast = tenant.tiers.first().cloned().unwrap_or_default();
     [
@@ -103,7 +102,7 @@ pub fn misses_slo(tenant: &TenantView) -> bool {
     tenant.p99_ms.zip(tenant.slo_ms).is_some_and(|(p99, slo)| p99 > slo)
 }
 
-/// A decision, without its time.
+/// Formats a decision, without its time.
 pub fn decision(decision: &DecisionView) -> String {
     let cap =
         decision.cap_bytes.map_or_else(|| "no cap".into(), |cap| format!("cap {}", size(cap)));

@@ -10,7 +10,7 @@ use super::ProfileCommand;
 use crate::failure::Failure;
 use crate::progress::RunProgress;
 
-/// A workload's profile, with what else was measured at each point.
+/// A workload's profile, with the other measurements of each point.
 #[derive(Debug)]
 pub struct Profiled {
     pub file: ProfileFile,
@@ -49,21 +49,21 @@ pub fn measure(
         let points =
             points.map(|(&fast, m)| ProfilePoint { fast_bytes: fast.0, throughput: m.throughput });
         let file = ProfileFile { name, source, points: points.collect() };
-        // What the engine would refuse is not written.
+        // A profile that the engine would refuse is not written.
         file.profile().map_err(|e| Failure::User(format!("\"{}\": {e}", file.name)))?;
         Ok(Profiled { file, measured })
     };
     pool.install(|| chosen.par_iter().map(one).collect())
 }
 
-/// Whole pages, evenly spaced from none to the whole tier.
+/// Returns sizes in whole pages, evenly spaced from none to the whole tier.
 fn sizes(prepared: &Prepared, points: u32) -> Vec<Bytes> {
     let machine = prepared.machine();
     let whole = machine.tiers.first().map_or(Bytes(0), |t| t.capacity).in_pages(machine.page_size);
     let steps = u64::from(points - 1);
     let mut sizes: Vec<Bytes> =
         (0..=steps).map(|i| Pages(whole.0 * i / steps).in_bytes(machine.page_size)).collect();
-    // A tier of fewer pages than points has a point for each page.
+    // A tier with fewer pages than points has one point per page.
     sizes.dedup();
     sizes
 }

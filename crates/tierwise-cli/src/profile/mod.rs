@@ -1,4 +1,4 @@
-//! `tierwise profile`: a program's throughput against the fast memory that it may hold.
+//! `tierwise profile`: measures a program's throughput at different sizes of fast memory.
 
 mod measure;
 mod sheet;
@@ -39,13 +39,13 @@ pub struct ProfileCommand {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Profile this workload only; may be repeated [default: all that are best-effort].
+    /// Profile this workload only; may be repeated [default: all best-effort ones].
     #[arg(long, value_name = "NAME")]
     workload: Vec<String>,
-    /// Sizes of fast memory, none and all included.
+    /// Sizes of fast memory, including none and all.
     #[arg(long, default_value_t = 33, value_name = "NUMBER", value_parser = whole(2..=1025_u32))]
     points: u32,
-    /// The policy that decides what lies in fast memory (see `tierwise policies`).
+    /// The policy that selects the pages in fast memory (see `tierwise policies`).
     #[arg(long, default_value = "memtis", value_name = "NAME")]
     policy: String,
     /// Write one file per workload into this directory: WORKLOAD.json.
@@ -78,7 +78,7 @@ impl ProfileCommand {
         self.print(&profiled)
     }
 
-    /// The workloads to be profiled, by index.
+    /// Returns the workloads to profile, by index.
     fn chosen(&self, prepared: &Prepared) -> Result<Vec<usize>, Failure> {
         let all = &prepared.scenario().workloads;
         let best_effort = |i: &usize| all[*i].class == Class::BestEffort;
@@ -154,7 +154,7 @@ impl ProfileCommand {
     }
 }
 
-/// A workload's name may hold a slash; a file's may not.
+/// Replaces slashes: a workload's name may hold them, a file's may not.
 fn file_name(directory: &Path, workload: &str) -> PathBuf {
     directory.join(format!("{}.json", workload.replace('/', "_")))
 }

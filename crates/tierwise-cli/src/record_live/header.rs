@@ -9,9 +9,9 @@ use tierwise_trace::{CacheModel, Header};
 
 use super::project::PAGE_SIZE;
 
-/// Instructions of a window that lasted so long. DAMON counts none: these are as many as a
+/// Returns the instructions of a window of this duration. DAMON counts none: these are as many as a
 /// simulated machine's CPU executes in that time, so that a replay lasts about as long as the
-/// recording did.
+/// recording.
 pub fn instructions(window: Duration) -> u64 {
     (window.as_nanos() as f64 / Machine::DEFAULT_INSTRUCTION_NS) as u64
 }
@@ -37,7 +37,7 @@ pub fn header(
         ),
         page_size: PAGE_SIZE as u32,
         window_instructions: instructions(interval),
-        // No cache is modelled: what DAMON sees are page table bits.
+        // No cache is modelled: DAMON reads page table bits.
         cache: CacheModel { size_bytes: 0, ways: 0, line_bytes: 64 },
     }
 }

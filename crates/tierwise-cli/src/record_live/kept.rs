@@ -1,4 +1,4 @@
-//! The trace of a live recording: whole, or what was recorded until something failed.
+//! The trace of a live recording: whole, or the part before a failure.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -33,7 +33,7 @@ impl LiveRecording {
         self.writer.push(window)
     }
 
-    /// Puts the trace in its place. Of a recording that failed, the windows so far stay.
+    /// Moves the trace to its place. A failed recording keeps its windows so far.
     pub fn conclude(self, ended: Result<(), Failure>) -> Result<Totals, Failure> {
         let (windows, pages) = (self.writer.totals().windows, self.writer.totals().pages);
         let closed = self.writer.close();
@@ -55,7 +55,7 @@ impl LiveRecording {
         let kept = self.new.keep()?;
         let and_kept = |error: String| {
             format!(
-                "{error}. {} holds what was recorded before: {}",
+                "{error}. {} has the recording until then: {}",
                 kept.display(),
                 counted(windows, "window")
             )

@@ -1,4 +1,5 @@
-//! The part that needs a live kernel: follow processes, collect, find out which pages are resident.
+//! The part of a recording that needs a live kernel: it follows processes, collects accesses, and
+//! finds the resident pages.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ pub fn record(
     options: WriterOptions,
 ) -> Result<Totals, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
-    // The terminal that it was started from may close: what was recorded by then counts.
+    // The terminal may close: the recording so far counts.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
@@ -62,7 +63,7 @@ pub fn record(
     recording.conclude(ended)
 }
 
-/// Records, and restores what was taken from the kernel even if the recording fails.
+/// Records, and restores what it took from the kernel even if the recording fails.
 fn observe(
     wish: &RecordLive,
     roots: &Roots,
@@ -76,7 +77,7 @@ fn observe(
     recorded.and(restored)
 }
 
-/// The parts of the machine that a recording holds.
+/// The parts of the machine that a recording uses.
 struct Session<'a> {
     roots: &'a Roots,
     tracker: TenantTracker,
@@ -96,7 +97,7 @@ impl<'a> Session<'a> {
         let listed = matches!(selector, TenantSelector::Pids(_));
         let mut tracker = TenantTracker::new(vec![("recorded".into(), selector)]);
         tracker.refresh(roots)?;
-        // A cgroup may come later; a number does not come back.
+        // A cgroup may appear later; a process that ended does not come back.
         if listed && tracker.state(TenantId(0)) == TenantState::Waiting {
             return Err(Failure::user(&"no process has one of these numbers; see `ps -e`"));
         }
@@ -154,7 +155,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The processes now. All are as important: how much is resident is seen later.
+    /// Returns the processes now. All have the same weight: their resident memory is known later.
     fn processes(&mut self) -> Result<Vec<MonitorTarget>, Failure> {
         self.tracker.refresh(self.roots)?;
         let members = self.tracker.members(TenantId(0));
@@ -186,7 +187,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// The pages of a process that are worth tiering and in memory.
+/// Returns the pages of a process that are in memory and worth tiering.
 fn resident(roots: &Roots, process: Process, reader: &mut Reader) -> Result<Resident, LinuxError> {
     let (mut mounts, mut maps) = (Mounts::default(), Maps::default());
     let task = process.task(roots, reader)?;

@@ -1,4 +1,4 @@
-//! `tierwise record-live`: a trace of processes that run, from DAMON.
+//! `tierwise record-live`: records running processes as a trace, with DAMON.
 
 mod header;
 mod kept;
@@ -22,12 +22,12 @@ use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
 use crate::value::{PIDS, time, whole};
 
-/// Record a trace of processes that run on this host, from DAMON, for `tierwise compare`.
+/// Record a trace of processes that run on this host, with DAMON, for `tierwise compare`.
 ///
-/// The processes run on unhindered. The trace is coarser than one of `tierwise record`: DAMON sees
-/// which regions are accessed, and not how often, nor caches, nor writes. An access of such a trace
-/// is one check by DAMON that found a page accessed, and counts as a miss. Compare policies on it
-/// by FAST HITS. Needs root and a kernel with DAMON.
+/// The processes run on undisturbed. The trace is coarser than one of `tierwise record`: DAMON
+/// detects which regions are accessed, but not how often, and neither caches nor writes. An access
+/// of such a trace is one check by DAMON that found a page accessed, and counts as a miss. Compare
+/// policies on it by FAST HITS. Needs root and a kernel with DAMON.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("processes").required(true).args(["cgroup", "pid"]),
@@ -42,7 +42,7 @@ pub struct RecordLive {
     /// The processes of a cgroup: its path, a unit's name, or a pattern.
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<String>,
-    /// Processes by their numbers.
+    /// Processes by their ids.
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', value_parser = whole(PIDS))]
     pid: Vec<i32>,
     /// Duration; Ctrl-C ends it earlier, with a whole trace.
@@ -52,7 +52,7 @@ pub struct RecordLive {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time(INTERVAL))]
     interval: Duration,
     /// Interval at which DAMON checks a page of each region; a window has at most INTERVAL /
-    /// SAMPLING accesses of a page.
+    /// SAMPLING accesses to a page.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = time(SAMPLING))]
     sampling: Duration,
     /// Max regions per process.
@@ -66,8 +66,8 @@ pub struct RecordLive {
     /// Switch the kernel's own use of DAMON (damon_stat) off meanwhile, and on again at the end.
     #[arg(long)]
     release_damon: bool,
-    /// The directory of the state files, from which `tierwise restore` restores what a killed
-    /// recording left.
+    /// The directory of the state files, from which `tierwise restore` restores the kernel after a
+    /// killed recording.
     #[arg(long, value_name = "DIR", default_value_os_t = Config::default().state)]
     state: PathBuf,
     /// Replace an existing trace.
@@ -86,8 +86,8 @@ const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration
 /// A millisecond to a second: more checks cost the recorded processes time, fewer find nothing.
 const SAMPLING: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(1);
 
-/// The files in which a recording notes the settings that it changed and the kdamonds that it took.
-/// Not the daemon's files: both may run at the same time.
+/// Returns the files in which a recording records the settings that it changed and the kdamonds
+/// that it took. They are not the daemon's files: both may run at the same time.
 pub fn state_files(directory: &Path) -> (PathBuf, PathBuf) {
     (directory.join("record-live.json"), directory.join("record-live-damon.json"))
 }

@@ -1,14 +1,14 @@
-//! From what DAMON saw to a trace's windows: no input or output here.
+//! Converts DAMON's reports to a trace's windows, without input or output.
 //!
-//! DAMON checks one page of each region every sampling interval and counts, over an aggregation
-//! interval, how often it was found accessed (`nr_accesses`). The pages of a region are taken to be
-//! alike; that is what a region is. So a window gives every resident page of a region `nr_accesses`
-//! loads, each of which counts as a miss: DAMON sees neither caches nor what is written. An
-//! *access* of such a trace is therefore "one check found the page accessed", and never more than
+//! DAMON checks one page of each region every sampling interval. Over an aggregation interval it
+//! counts how often the page was found accessed (`nr_accesses`). It assumes that the pages of a
+//! region are alike. So a window gives every resident page of a region `nr_accesses` loads, each of
+//! which counts as a miss: DAMON detects neither caches nor writes. An *access* of such a trace is
+//! therefore "one check found the page accessed", and never more than
 //! [`AccessReport::max_accesses`] in a window.
 //!
-//! In the first window every page appears; what comes after it is the phase "run", which a scenario
-//! can measure alone.
+//! In the first window every page appears. The windows after it are the phase "run", which a
+//! scenario can measure alone.
 
 use std::collections::BTreeMap;
 
@@ -22,16 +22,16 @@ pub const PAGE_SIZE: u64 = 4096;
 /// The resident pages of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resident {
-    /// Whose.
+    /// The process.
     pub process: Process,
-    /// Its pages, ascending, in bytes.
+    /// Page ranges, ascending, in bytes.
     pub ranges: Vec<AddressRange>,
 }
 
 /// The pages of a recording so far.
 #[derive(Debug, Default)]
 pub struct RecordedPages {
-    /// The number of each page that is there now.
+    /// The number of each page that exists now.
     pages: BTreeMap<(Process, u64), u32>,
     allocated: u32,
     windows: u64,
@@ -104,7 +104,7 @@ fn access(page: u32, loads: u32) -> PageAccess {
     }
 }
 
-/// The regions of a process, asked for addresses that ascend.
+/// The regions of a process, for queries with ascending addresses.
 struct Ascending<'a> {
     regions: Vec<&'a ProcessRegion>,
     at: usize,
@@ -202,7 +202,7 @@ mod tests {
         let both = [resident(7, &[(0, 4)]), resident(9, &[(0, 4)])];
         projection.window(&report(&[(7, 0, 4, 3), (9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(0, 3), (1, 9)]);
-        // A process that was not sampled in this window: its pages stay as they are.
+        // A process without samples in this window: its pages stay as they are.
         projection.window(&report(&[(9, 0, 4, 9)]), &both, 1, &mut window);
         assert_eq!(loads(&window), [(1, 9)]);
         assert!(window.unmaps.is_empty());

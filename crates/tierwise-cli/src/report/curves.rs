@@ -1,4 +1,4 @@
-//! The course of each run, thinned out to what a plot can show.
+//! The course of each run, reduced to the points that a plot can show.
 
 use tierwise_core::recipe::Bound;
 use tierwise_sim::result::TimelinePoint;
@@ -28,14 +28,14 @@ const COLOURS: [(u8, u8, u8); 12] = [
     (0x8a, 0x8a, 0x8a),
 ];
 
-/// The colour of the i-th curve.
+/// Returns the colour of the i-th curve.
 pub fn colour(i: usize) -> (u8, u8, u8) {
     COLOURS[i % COLOURS.len()]
 }
 
-/// The share of misses served by the fastest tier over time, as SVG.
+/// Returns the share of misses served by the fastest tier over time, as SVG.
 pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
-    // Everything fast is 100 % at all times, everything slow 0 %: two lines without information.
+    // Everything fast is always 100 %, everything slow 0 %: two lines without information.
     let shown = |bound: Option<Bound>| matches!(bound, None | Some(Bound::Oracle));
     let value = |points: &[TimelinePoint], _| {
         points.iter().map(|p| p.fast_access_ratio).sum::<f64>() / points.len() as f64 * 100.0
@@ -49,7 +49,8 @@ pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
     })
 }
 
-/// Pages moved in a second over time, both ways together, as SVG; `None` if no policy moved any.
+/// Returns the pages moved per second over time, both ways together, as SVG; `None` if no policy
+/// moved any.
 pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
     let moved = |points: &[TimelinePoint], seconds: f64| {
         points.iter().map(|p| (p.promotions + p.demotions) as f64).sum::<f64>() / seconds

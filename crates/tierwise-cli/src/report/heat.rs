@@ -1,5 +1,5 @@
-//! A heat map as a small picture: pages upwards, time to the right. The colour says which tier
-//! served the misses, its strength how many there were.
+//! A heat map as a small picture: pages upwards, time to the right. The colour shows which tier
+//! served the misses, its strength their number.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -27,7 +27,7 @@ struct Cell {
     fast: f64,
 }
 
-/// The picture as a `data:` address; `None` if there is nothing to be seen.
+/// Returns the picture as a `data:` address; `None` for an empty map.
 pub fn picture(map: &HeatMap) -> Result<Option<String>, Failure> {
     let (cells, width) = shrink(map);
     let mut strengths: Vec<f64> = cells.iter().map(|c| c.misses).filter(|&m| m > 0.0).collect();
@@ -35,7 +35,7 @@ pub fn picture(map: &HeatMap) -> Result<Option<String>, Failure> {
         return Ok(None);
     }
     strengths.sort_by(f64::total_cmp);
-    // A few pages take most misses; the full strength is left to the upper hundredth.
+    // A few pages have most misses; the full strength is for the upper hundredth.
     let full = strengths[(strengths.len() - 1) * 99 / 100];
     let pixels: Vec<u8> = cells.iter().map(|cell| index(*cell, full)).collect();
     let height = pixels.len() / width;
@@ -44,7 +44,7 @@ pub fn picture(map: &HeatMap) -> Result<Option<String>, Failure> {
     Ok(Some(format!("data:image/png;base64,{}", BASE64_STANDARD.encode(png))))
 }
 
-/// Adds cells up until they fit the picture. Row by row, the last pages first.
+/// Adds up cells until they fit the picture. Row by row, the last pages first.
 fn shrink(map: &HeatMap) -> (Vec<Cell>, usize) {
     let rows = map.misses.iter().map(Vec::len).max().unwrap_or(0);
     let (across, up) = (map.misses.len().div_ceil(COLUMNS).max(1), rows.div_ceil(ROWS).max(1));
@@ -60,19 +60,19 @@ fn shrink(map: &HeatMap) -> (Vec<Cell>, usize) {
     (cells, width)
 }
 
-/// The palette's colour of a cell; 0 is nothing at all.
+/// Returns the palette's colour of a cell; 0 is nothing.
 fn index(cell: Cell, full: f64) -> u8 {
     if cell.misses <= 0.0 {
         return 0;
     }
-    // A square root, so that cool pages are still seen beside hot ones.
+    // A square root, so that cool pages stay visible beside hot ones.
     let strength = (cell.misses / full).sqrt().min(1.0);
     let strength = ((strength * LEVELS as f64).ceil() as usize).clamp(1, LEVELS) - 1;
     let share = (cell.fast / cell.misses * (LEVELS - 1) as f64).round() as usize;
     (1 + strength * LEVELS + share.min(LEVELS - 1)) as u8
 }
 
-/// Colours, and how opaque each is.
+/// Returns the colours and their opacities.
 fn palette() -> (Vec<u8>, Vec<u8>) {
     let (mut colours, mut opacities) = (vec![0, 0, 0], vec![0]);
     for strength in 1..=LEVELS {

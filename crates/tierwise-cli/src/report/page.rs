@@ -85,8 +85,8 @@ fn matrix(compared: &[Compared]) -> Markup {
     }
 }
 
-/// The policies as columns: best first, so that the winner is in sight on any screen; then what
-/// failed, then the bounds.
+/// Returns the policies as columns: best first, so that the winner is visible on any screen; then
+/// failed ones, then bounds.
 fn columns(compared: &[Compared], first: &Compared) -> Vec<usize> {
     let mut order: Vec<usize> = (0..first.outputs.len()).collect();
     let place = |&policy: &usize| {
@@ -117,7 +117,7 @@ fn matrix_cell(one: &Compared, policy: usize) -> Markup {
     html! { td.cell style=(format!("--loss:{loss:.2}")) { (text) } }
 }
 
-/// The distance of a slowdown from the best, 0 to 1; the slowest policy has 1.
+/// Returns the distance of a slowdown from the best, 0 to 1; the slowest policy has 1.
 fn loss(one: &Compared, best: f64, slowdown: f64) -> f64 {
     let results = one.outputs.iter().zip(&one.bounds).filter(|(_, bound)| bound.is_none());
     let worst = results.map(|(output, _)| output.result.slowdown).fold(best, f64::max);
@@ -140,7 +140,7 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
                     }
                 }
             }
-            // The target of links lies within, so that a browser unfolds what it goes to.
+            // A link's target lies within, so that a browser unfolds it.
             div id=(format!("s{i}")) {
                 p { (summary(one).join(" ")) }
                 (figures(one))

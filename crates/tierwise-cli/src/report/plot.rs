@@ -1,7 +1,7 @@
 //! Curves as SVG, over time or over sizes, each with its name at its end.
 //!
-//! Black text and the light grey of the grid are recoloured by the page's style sheet, so that the
-//! plot suits a dark page too.
+//! The page's style sheet recolours black text and the light grey of the grid, so that the plot
+//! suits a dark page too.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -11,12 +11,12 @@ use tierwise_core::units::Bytes;
 use crate::failure::Failure;
 
 const SIZE: (u32, u32) = (1140, 320);
-/// Room at the right for the longest policy name.
+/// Space at the right for the longest policy name.
 const LABELS: u32 = 140;
 const LEFT: u32 = 58;
 const BOTTOM: u32 = 40;
 const TOP: u32 = 26;
-/// Lines of labels stand this many pixels apart at least.
+/// Minimum distance of the lines of labels in pixels.
 const LINE_HEIGHT: i32 = 13;
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
@@ -72,7 +72,7 @@ pub struct PlottedCurve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Draws it.
+/// Draws the plot.
 pub fn svg(plot: &Plot) -> Result<String, Failure> {
     let mut svg = String::new();
     // Drawing into a string cannot fail; the library's types allow for it.
@@ -146,8 +146,8 @@ fn colour(curve: &PlottedCurve) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// Heights of labels that want to stand at `ends` but must not touch: in order, each pushed down
-/// from the one above, then all pushed up from the bottom edge.
+/// Returns heights of labels for `ends` that do not touch: in order, each pushed down from the one
+/// above, then all pushed up from the bottom edge.
 fn apart(ends: &[i32]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..ends.len()).collect();
     order.sort_by_key(|&i| (ends[i], i));

@@ -1,4 +1,4 @@
-//! A page with a plot and tables: what `profile` and `advise` write.
+//! A page with a plot and tables, for `profile` and `advise`.
 
 use std::io::Write;
 
@@ -12,11 +12,11 @@ use crate::output::NewFile;
 pub struct ReportSheet {
     /// Its heading.
     pub title: String,
-    /// Said before the plot, a paragraph each.
+    /// Text before the plot, one paragraph each.
     pub lines: Vec<String>,
     /// The plot.
     pub plot: Plot,
-    /// Below it.
+    /// Tables below the plot.
     pub tables: Vec<ReportTable>,
 }
 
@@ -31,7 +31,7 @@ pub struct ReportTable {
 }
 
 impl ReportSheet {
-    /// Writes it as one file that needs nothing else.
+    /// Writes the page as one file that needs nothing else.
     pub fn write(&self, mut file: NewFile) -> CommandResult {
         let svg = plot::svg(&self.plot)?;
         let page = html! {

@@ -24,7 +24,7 @@ pub struct EquilibriaCommand {
     paper: PaperArgs,
 }
 
-/// Scenario, and the paper's statement of where the containers end.
+/// Scenario, and the paper's statement of the containers' final memory.
 const VALIDATIONS: [(&str, &str); 5] = [
     ("local-preferred", "all local: 120, 40, 40"),
     ("lower-protection", "80, 80, 80"),
@@ -62,7 +62,7 @@ impl EquilibriaCommand {
         Ok(sheet)
     }
 
-    /// Linux, Equilibria without its thrash control, and with.
+    /// Returns Linux, Equilibria without its thrash control, and with it.
     fn variants(&self) -> Result<Vec<Recipe>, Failure> {
         let shipped = Recipe::named("equilibria")?;
         let control = "algorithm = \"equilibria\"";
@@ -108,7 +108,7 @@ impl EquilibriaCommand {
     }
 }
 
-/// GB (MB of the small machine) in fast memory at the end, by tenant.
+/// Returns the GB (MB on the small machine) in fast memory at the end, by tenant.
 fn held(output: &RunOutput) -> String {
     let last = output.timeline.len().saturating_sub(1);
     let all = 0..output.result.tenants.len();

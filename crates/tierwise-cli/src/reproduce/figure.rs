@@ -1,4 +1,4 @@
-//! One figure: what was measured here, what the paper claims, and why they differ.
+//! One figure: the measurements, the paper's claims, and the reasons for differences.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::table::{new_table, write_table};
 
 const HEAD: Style = Style::new().bold();
 
-/// A program's bar group: one value a system, in the order of the figure's systems.
+/// A program's bar group: one value per system, in the order of the figure's systems.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
     /// The program.
@@ -19,8 +19,8 @@ pub struct Row {
     pub values: Vec<f64>,
 }
 
-/// A sentence of the paper as numbers: `system` against `baseline` gains between `least` and
-/// `most`.
+/// A sentence of the paper as numbers: multi-clock gains between `least` and `most` over
+/// `baseline`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Claim {
     /// The system that it is compared with.
@@ -74,7 +74,7 @@ impl Figure {
         self.claims.push(Claim { baseline, least, most, here, ahead });
     }
 
-    /// Prints it.
+    /// Prints the figure.
     pub fn print(&self) -> CommandResult {
         let mut out = anstream::stdout().lock();
         writeln!(out, "{HEAD}{}{HEAD:#}\n{}\n", self.title, self.metric)?;

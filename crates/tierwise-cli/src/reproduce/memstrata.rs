@@ -53,12 +53,12 @@ const THIRD: f64 = 1.0 / 3.0;
 /// thirds with dedicated memory (figure 11; section 6).
 const HALF: f64 = 0.5;
 
-/// Factor by which the programs of figure 14 run longer than recorded: some ten minutes.
-/// Memstrata acts every ten seconds, and by hotness on 2 % of a tenant's memory, so that a run of a
-/// minute would end before it has done much.
+/// Factor by which the programs of figure 14 run longer than recorded: some ten minutes. Memstrata
+/// acts every ten seconds, and by hotness on 2 % of a tenant's memory, so a run of a minute would
+/// end before it has done much.
 const LONGER: u32 = 8;
 
-/// Fast memory's place beyond the programs': TPP's slow tier never is what is short.
+/// Slow memory's size beyond the programs': TPP never lacks slow memory.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
 impl MemstrataCommand {
@@ -86,8 +86,8 @@ impl MemstrataCommand {
         files.iter().map(|file| Ok(managed::overlapped(input::scenario(file)?))).collect()
     }
 
-    /// Slowdowns in percent of each program by each system, which makes a scenario of the
-    /// program's.
+    /// Returns slowdowns in percent of each program by each system. A system makes its scenario
+    /// from the program's.
     fn slowdowns(&self, programs: &[Scenario], systems: &[System]) -> Result<Vec<Row>, Failure> {
         let progress = RunProgress::new(programs.len() * systems.len());
         let one = |scenario: &Scenario| {
@@ -105,7 +105,7 @@ impl MemstrataCommand {
         programs.par_iter().map(one).collect()
     }
 
-    /// Every tenant's slowdown in percent; there is one at least.
+    /// Returns every tenant's slowdown in percent; there is at least one.
     fn all_slowdowns(&self, prepared: &Prepared, recipe: &str) -> Result<Vec<f64>, Failure> {
         let recipe = Recipe::named(recipe)?;
         let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
@@ -195,8 +195,8 @@ impl MemstrataCommand {
         Ok(scenario.workloads.iter().enumerate().map(row).collect())
     }
 
-    /// TPP inside each virtual machine: every tenant alone with two thirds of its memory fast
-    /// (section 6).
+    /// Returns the slowdowns with TPP inside each virtual machine: every tenant alone with two
+    /// thirds of its memory fast (section 6).
     fn tpp(&self, mix: &Scenario) -> Result<Vec<f64>, Failure> {
         let alone = |workload: &WorkloadSpec| {
             let scenario = Scenario { workloads: vec![workload.clone()], ..mix.clone() };
@@ -222,8 +222,7 @@ impl MemstrataCommand {
     }
 }
 
-/// The program, running [`LONGER`]: what is recorded as one pass with longer windows, what is a
-/// loop with more rounds.
+/// Makes the program run [`LONGER`]: a single pass with longer windows, a loop with more rounds.
 fn longer(mut scenario: Scenario) -> Scenario {
     for workload in &mut scenario.workloads {
         let length = if workload.loops > 1 { &mut workload.loops } else { &mut workload.dilation };
@@ -257,14 +256,14 @@ fn table<'a>(
     sheet
 }
 
-/// By system, what `of` makes of all its slowdowns.
+/// Applies `of` to all slowdowns of each system.
 fn summary(name: String, rows: &[Row], of: impl Fn(&[f64]) -> String) -> Vec<String> {
     let systems = rows.first().map_or(0, |row| row.percent.len());
     let column = |i: usize| rows.iter().map(|row| row.percent[i]).collect::<Vec<f64>>();
     std::iter::once(name).chain((0..systems).map(|i| of(&column(i)))).collect()
 }
 
-/// The share of the programs that are no slower than that.
+/// Returns the share of the programs whose slowdown is within the limit.
 fn within(limit: f64, rows: &[Row]) -> Vec<String> {
     summary(format!("at most {limit} % slower"), rows, |all| {
         let count = all.iter().filter(|&&percent| percent <= limit).count();
@@ -278,14 +277,14 @@ fn worst(rows: &[Row]) -> Vec<String> {
     })
 }
 
-/// A system of a figure: what it runs on, and which recipe.
+/// A system of a figure: its machine and its recipe.
 struct System {
     name: &'static str,
     recipe: &'static str,
     prepare: fn(&Scenario, &Prepared) -> Result<Prepared, Failure>,
 }
 
-/// A machine that software manages, with this share of the resident set in fast memory.
+/// Returns a machine that software manages, with this share of the resident set in fast memory.
 fn ordinary(scenario: &Scenario, fast: f64) -> Result<Prepared, Failure> {
     let mut scenario = scenario.clone();
     scenario.machine.hardware = None;
@@ -293,12 +292,12 @@ fn ordinary(scenario: &Scenario, fast: f64) -> Result<Prepared, Failure> {
     Ok(Prepared::load(scenario)?)
 }
 
-/// The program in Flat Memory Mode with another share of dedicated memory.
+/// Returns the program in Flat Memory Mode with another share of dedicated memory.
 fn managed(base: &Prepared, dedicated: f64) -> Result<Prepared, Failure> {
     Ok(base.resized(managed::sizes(dedicated))?)
 }
 
-/// The program behind a cache as large as Flat Memory Mode's fast memory.
+/// Returns the program behind a cache as large as Flat Memory Mode's fast memory.
 fn cached(scenario: &Scenario) -> Result<Prepared, Failure> {
     Ok(Prepared::load(managed::two_level(scenario))?)
 }
@@ -306,7 +305,7 @@ fn cached(scenario: &Scenario) -> Result<Prepared, Failure> {
 /// Duration of the neighbour's noise, which never ends by itself.
 const NOISE: Duration = Duration::from_secs(60);
 
-/// The program beside a noisy neighbour of its size.
+/// Returns the program beside a noisy neighbour of its size.
 fn neighbour(
     scenario: &Scenario,
     base: &Prepared,

@@ -1,4 +1,4 @@
-//! `tierwise reproduce`: published figures measured again. One file a paper.
+//! `tierwise reproduce`: measures published figures again. One file per paper.
 
 mod equilibria;
 mod figure;

@@ -46,9 +46,9 @@ pub struct MtatCommand {
     paper: PaperArgs,
 }
 
-/// The paper's FMEM_ALL is the service with all of the fast tier to itself, the others in slow
-/// memory (section 5.1): first touch with the service first. Our bound `fmem-all` has every
-/// tenant's memory fast.
+/// The paper's FMEM_ALL is the service alone in the fast tier, with the others in slow memory
+/// (section 5.1): first touch with the service first. Our bound `fmem-all` has every tenant's
+/// memory fast.
 const FMEM_ALL: &str = "static";
 
 const POLICIES: [&str; 7] =
@@ -57,11 +57,11 @@ const POLICIES: [&str; 7] =
 /// Resolution of the search for FMEM_ALL's load, as a share of the published maximum.
 const FINE: f64 = 0.005;
 
-/// Resolution of the search for the others' loads, as a share of FMEM_ALL's, once it is known that
-/// they bear less than [`NEAR`] of it: the paper's bars cannot be read any finer.
+/// Resolution of the search for the others' loads, as a share of FMEM_ALL's, below [`NEAR`] of it:
+/// the paper's bars have no finer resolution.
 const COARSE: f64 = 0.02;
 
-/// The paper's claim for MTAT: tried first, and all of it.
+/// The paper's claim for MTAT, and all of FMEM_ALL's load: tried first.
 const NEAR: [f64; 2] = [1.0, 0.99];
 
 impl MtatCommand {
@@ -192,8 +192,8 @@ impl MtatCommand {
         sheet
     }
 
-    /// The scenarios, each with the ramp to the load that FMEM_ALL bears, and what of it each
-    /// recipe does.
+    /// Runs the scenarios, each with the ramp to FMEM_ALL's maximum load, and returns each recipe's
+    /// share of it.
     fn figure_8(
         &self,
         scenarios: &[Scenario],
@@ -243,8 +243,8 @@ impl MtatCommand {
         Ok((scenarios, sheet))
     }
 
-    /// The greatest share of the ramp's load whose 99th percentile over the whole run is within the
-    /// SLO: the first of `near` that holds, or else below them to within `fine`.
+    /// Returns the greatest share of the ramp's load whose 99th percentile over the whole run is
+    /// within the SLO: the first of `near` that holds, or a lower one to within `fine`.
     fn max_load(
         &self,
         scenario: &Scenario,
@@ -261,7 +261,7 @@ impl MtatCommand {
         let (mut bears, mut breaks) = (0.0, near.last().copied().unwrap_or(1.1));
         let first = breaks - bears;
         while breaks - bears > fine {
-            // Nothing bears less than what slow memory alone does, which is more than half.
+            // Every policy sustains what slow memory alone does, which is more than half.
             let load = if bears == 0.0 { breaks / 1.25 } else { f64::midpoint(bears, breaks) };
             if self.holds(scenario, recipe, load)? {
                 bears = load

@@ -149,7 +149,7 @@ impl MultiClockCommand {
         let page = Bytes(4096);
         let machine = Machine::preset("dram-optane", page, page)
             .ok_or_else(|| Failure::Internal("the preset dram-optane is gone".to_owned()))?;
-        // Twice the footprint: the slow tier is never what is short.
+        // Twice the footprint: the slow tier is never short.
         let sizes = vec![TierSize::ShareOfResident(fast), TierSize::ShareOfResident(2.0)];
         Ok(Prepared::load(Scenario { machine, sizes, ..scenario })?)
     }

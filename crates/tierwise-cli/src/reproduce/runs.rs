@@ -1,4 +1,4 @@
-//! Runs of recipes on scenarios, several at once, for the papers' tables.
+//! Runs recipes on scenarios, several at once, for the papers' tables.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::input;
 use crate::progress::RunProgress;
 
-/// A scenario of a directory.
+/// Reads a scenario of a directory.
 pub fn scenario(directory: &Path, name: &str) -> Result<Scenario, Failure> {
     input::scenario(&directory.join(format!("{name}.toml")))
 }
 
-/// Every recipe on every scenario; by scenario, then by recipe.
+/// Runs every recipe on every scenario; results by scenario, then by recipe.
 pub fn all(
     scenarios: &[Scenario],
     recipes: &[Recipe],
@@ -43,7 +43,7 @@ pub fn all(
     Ok(outputs.chunks(recipes.len().max(1)).map(<[RunOutput]>::to_vec).collect())
 }
 
-/// Recipes by their names.
+/// Returns recipes by their names.
 pub fn recipes(names: &[&str]) -> Result<Vec<Recipe>, Failure> {
     names.iter().map(|name| Recipe::named(name).map_err(Failure::from)).collect()
 }
@@ -59,13 +59,13 @@ pub fn with_load(scenario: &Scenario, factor: f64) -> Scenario {
     scenario
 }
 
-/// A tenant's GB in the fastest tier at a point of the timeline.
+/// Returns a tenant's GB in the fastest tier at a point of the timeline.
 pub fn fast_gb(output: &RunOutput, point: usize, tenant: usize) -> f64 {
     let usage = output.timeline.get(point).and_then(|p| p.tenants.get(tenant));
     usage.and_then(|t| t.usage_bytes.first()).map_or(0.0, |&bytes| bytes as f64 * 1e-9)
 }
 
-/// The tenants that answer no requests.
+/// Returns the tenants that answer no requests.
 pub fn best_effort(output: &RunOutput) -> impl Iterator<Item = &TenantResult> {
     output.result.tenants.iter().filter(|t| t.latency.is_none())
 }

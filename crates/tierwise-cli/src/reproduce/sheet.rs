@@ -1,5 +1,4 @@
-//! Tables of measured figures beside a paper's, for papers whose figures are not all of
-//! one kind.
+//! Tables of measured figures beside a paper's, for papers with figures of different kinds.
 
 use std::io::Write;
 
@@ -21,7 +20,7 @@ pub struct FigureSheet {
     pub paper: &'static str,
     /// Names of the columns.
     pub head: Vec<String>,
-    /// The cells, as they are printed.
+    /// Cells, as printed.
     pub rows: Vec<Vec<String>>,
 }
 
@@ -43,7 +42,7 @@ impl FigureSheet {
     }
 }
 
-/// Prints all of them, or one JSON object.
+/// Prints all sheets as text, or as one JSON object.
 pub fn publish(paper: &str, arguments: &PaperArgs, sheets: &[FigureSheet]) -> CommandResult {
     if arguments.json {
         let seed = arguments.seed;

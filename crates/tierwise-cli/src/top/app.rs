@@ -8,11 +8,11 @@ use tierwised::view::{DaemonMode, Snapshot};
 #[derive(Debug)]
 pub struct TopState {
     pub now: Snapshot,
-    /// The view before, for what is moved in a second.
+    /// The previous view, for rates.
     pub before: Option<Snapshot>,
-    /// The tenant picked, by its place.
+    /// Index of the selected tenant.
     pub picked: usize,
-    /// Shows the reasons of the tenant picked.
+    /// True while the selected tenant's reasons are shown.
     pub reasons: bool,
     /// The command that waits for a confirmation.
     pub asking: Option<ControlCommand>,
@@ -47,8 +47,7 @@ impl TopState {
         match answer {
             Ok(now) => {
                 let now = Box::new(now);
-                // The daemon makes its view once a second: the same one twice says nothing of
-                // rates.
+                // The daemon makes its view once a second: the same view twice gives no rates.
                 if now.uptime != self.now.uptime {
                     self.before = Some(std::mem::replace(&mut self.now, *now));
                 } else {
@@ -94,7 +93,7 @@ impl TopState {
         None
     }
 
-    /// Pausing what runs, and resuming what pauses.
+    /// Returns the command that pauses a running daemon, or resumes a paused one.
     fn other_way(&self) -> ControlCommand {
         if self.now.mode == DaemonMode::Paused {
             ControlCommand::Resume

@@ -12,11 +12,11 @@ use super::app::TopState;
 use super::{tenants, tiers};
 use crate::live::{rates, words};
 
-/// Lines for decisions and notices: the last things that happened, and room for tenants on a screen
-/// of 24 lines.
+/// Lines for decisions and notices: the latest ones, with space left for tenants on a screen of 24
+/// lines.
 const NEWS: u16 = 6;
 
-/// Draws it.
+/// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, app: &TopState) {
     let tiers = app.now.tiers.len() as u16 + 1;
     let [title, why, _, tier_area, _, tenant_area, news, foot, keys] = Layout::vertical([
@@ -107,7 +107,7 @@ mod tests {
         lines.map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Compares with a file below tests/golden. To write it again: TIERWISE_BLESS=1; check the
+    /// Compares with a file below tests/golden. TIERWISE_BLESS=1 writes it again; check the
     /// difference.
     fn golden(name: &str, shown: &str) {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);

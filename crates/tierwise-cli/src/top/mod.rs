@@ -1,4 +1,4 @@
-//! `tierwise top`: what the running daemon does, kept on the screen.
+//! `tierwise top`: shows the status of the running daemon continuously.
 
 mod app;
 mod draw;
@@ -21,9 +21,9 @@ use crate::value::time;
 
 /// Show the status of the running daemon continuously.
 ///
-/// Tiers, tenants with what they hold against floor, cap and share, what is moved each second, the
-/// last decisions and what it costs. Keys: q ends; p pauses or resumes, and asks before; up and
-/// down pick a tenant, enter shows why it has what it has.
+/// The screen has the tiers, the tenants with their memory against floor, cap and share, the pages
+/// moved per second, the last decisions and the daemon's cost. Keys: q ends; p pauses or resumes,
+/// after a confirmation; up and down select a tenant, enter shows the reasons for its memory.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  sudo tierwise top\n  sudo tierwise top --interval 5s")]
 pub struct Top {
@@ -34,7 +34,7 @@ pub struct Top {
     socket: Socket,
 }
 
-/// The daemon updates its view once a second; beyond a minute `status` does as well.
+/// The daemon updates its view once a second; for more than a minute `status` suffices.
 const INTERVAL: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
 impl Top {
@@ -44,7 +44,8 @@ impl Top {
                 &"top needs a terminal; `tierwise status` prints the same once",
             ));
         }
-        // Before the screen is taken, so that a missing daemon is reported as by other commands.
+        // Before the terminal is taken over, so that a missing daemon is reported as by other
+        // commands.
         let app = TopState::new(self.socket.snapshot()?);
         let mut terminal = ratatui::try_init()?;
         let outcome = self.show(&mut terminal, app);
@@ -65,7 +66,7 @@ impl Top {
                         Some(KeyAction::Send(command)) => {
                             let answer = self.socket.call(&command);
                             app.show_reply(answer.map(|reply| reply.changed).map_err(words));
-                            // What it changed is to be seen at once.
+                            // The effect should be visible at once.
                             next = Instant::now();
                         }
                         None => {}
@@ -79,7 +80,7 @@ impl Top {
     }
 }
 
-/// A failure that is shown on the screen instead of ending the command: the daemon may come back.
+/// Describes a failure on the screen instead of ending the command: the daemon may come back.
 fn words(failure: Failure) -> String {
     match failure {
         Failure::User(message)

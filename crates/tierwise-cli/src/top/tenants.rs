@@ -1,4 +1,4 @@
-//! The tenants, a row each; and the reasons of the one that is picked.
+//! The tenants, one row each, and the reasons of the selected one.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -22,7 +22,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &TopState) {
     let head = names
         .map(|(i, &name)| if i == 0 { Line::from(name) } else { Line::from(name).right_aligned() });
     let rows = app.now.tenants.iter().map(|tenant| row(app, tenant));
-    // The name takes what is left; figures need no more than these.
+    // The name takes the remaining width; figures need no more than these.
     let widths = [Constraint::Min(10)]
         .into_iter()
         .chain([10, 10, 10, 10, 10, 9, 11, 11, 8, 9, 9].map(Constraint::Length));
@@ -48,7 +48,7 @@ fn row<'a>(app: &TopState, tenant: &TenantView) -> Row<'a> {
     Row::new(cells).style(style)
 }
 
-/// Draws the picked tenant's reasons over what is there.
+/// Draws the selected tenant's reasons over the table.
 pub fn reasons(frame: &mut Frame<'_>, area: Rect, app: &TopState) {
     let Some(tenant) = app.now.tenants.get(app.picked) else { return };
     let mut lines = vec![Line::from(format!(

@@ -12,7 +12,7 @@ use crate::live::words;
 /// Columns of a bar: a step is five per cent.
 const BAR: usize = 20;
 
-/// Draws them.
+/// Draws the tiers.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, tiers: &[TierView]) {
     let rows = tiers.iter().map(|tier| {
         let used = words::used(tier);
@@ -36,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, tiers: &[TierView]) {
     frame.render_widget(Table::new(rows, widths).header(head).column_spacing(2), area);
 }
 
-/// "######....  60 %": to be read without colours, too.
+/// Draws "######....  60 %", which is readable without colours.
 fn bar(used: u64, of: u64) -> Line<'static> {
     let part = if of == 0 { 0.0 } else { (used as f64 / of as f64).clamp(0.0, 1.0) };
     let full = (part * BAR as f64).round() as usize;

@@ -1,4 +1,4 @@
-//! `tierwise trace export` and `import`: other tools' forms.
+//! `tierwise trace export` and `import`: converts to and from other tools' formats.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, stdin};
@@ -42,11 +42,11 @@ pub struct Export {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Table {
-    /// A row for each page and window in which it was touched.
+    /// One row per page and window in which it was touched.
     Accesses,
-    /// A row for each window.
+    /// One row per window.
     Windows,
-    /// A row for each page.
+    /// One row per page.
     Pages,
 }
 
@@ -107,7 +107,7 @@ pub struct Import {
     /// The trace to write.
     #[arg(value_name = "TO.twt")]
     to: PathBuf,
-    /// The command that was traced, for the trace's header.
+    /// The traced command, for the trace's header.
     #[arg(long, value_name = "TEXT", default_value = "unknown")]
     command: String,
     /// Instructions of a window.

@@ -26,13 +26,13 @@ pub struct CutCommand {
     /// The trace to write.
     #[arg(value_name = "TO.twt")]
     to: PathBuf,
-    /// Windows to keep, from the first to before the last, counted from 0.
+    /// Windows to keep, from the first to the one before the last, counted from 0.
     #[arg(long, value_name = "FIRST..LAST", value_parser = range)]
     windows: Option<Range<u64>>,
     /// The phase to keep, by the name of the mark at its start.
     #[arg(long, value_name = "NAME", conflicts_with = "windows")]
     phase: Option<String>,
-    /// Put so many windows together into one; phases stay apart.
+    /// Merge this many windows into one; phases stay separate.
     #[arg(long, value_name = "NUMBER", default_value_t = 1,
           value_parser = whole(1..=1_000_000_u64))]
     merge: u64,
@@ -76,7 +76,7 @@ impl CutCommand {
         Ok(())
     }
 
-    /// A selection that selects nothing is a slip, not a trace.
+    /// Refuses a selection of nothing, which is a mistake.
     fn refuse_empty(&self, part: &mut dyn WindowSource) -> CommandResult {
         let mut window = tierwise_trace::Window::default();
         if part.next_window(&mut window)? {

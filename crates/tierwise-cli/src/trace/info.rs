@@ -1,4 +1,4 @@
-//! `tierwise trace info`: what each trace is, in a few lines.
+//! `tierwise trace info`: summarises each trace in a few lines.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Info {
     }
 }
 
-/// Reads a whole trace into numbers, with its `top` pages.
+/// Reads a whole trace and returns its numbers, with its `top` pages.
 pub fn read(path: &Path, top: usize) -> Result<TraceSummary, Failure> {
     let mut reader = TraceReader::open(path)?;
     Ok(summarize(&mut reader as &mut dyn WindowSource, top)?)
@@ -106,7 +106,7 @@ impl Overview {
 /// Columns before a property's value.
 const INDENT: usize = 16;
 
-/// A text in lines of so many letters, as far as its words are no longer.
+/// Wraps a text into lines of this many letters; a longer word has a line of its own.
 fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -123,7 +123,7 @@ fn wrapped(text: &str, letters: usize) -> Vec<String> {
     lines
 }
 
-/// Prints it as aligned lines.
+/// Prints an overview as aligned lines.
 pub fn print(o: &Overview) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let cache = &o.header.cache;
@@ -132,7 +132,7 @@ pub fn print(o: &Overview) -> CommandResult {
     writeln!(out, "{} ({})", o.file, Bytes(o.file_bytes))?;
     let room = usize::from(output::width()).saturating_sub(INDENT);
     let mut line = |what: &str, value: String| {
-        // The header and the marks are whatever the file says: a terminal must not obey them.
+        // The header and the marks come from the file: a terminal must not obey them.
         let lines = wrapped(&shown(value.as_bytes()).to_string(), room);
         let mut names = [what].into_iter().chain(std::iter::repeat(""));
         lines

@@ -13,8 +13,8 @@ use crate::failure::CommandResult;
 
 /// Inspect, cut and convert traces.
 ///
-/// A trace's size bounds the memory that any command takes for it: 128 MiB, and 64 bytes for each
-/// byte that the trace may unpack to, which is 64 for each byte of the file and 256 KiB besides.
+/// A trace's size bounds the memory of any command that reads it: 128 MiB, and 64 bytes for each
+/// byte that the trace may unpack to, which is 64 for each byte of the file plus 256 KiB.
 /// `compare`, `simulate` and `advise` refuse a bare trace whose recorded time is more than a day.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise trace info traces/*.twt\n  \

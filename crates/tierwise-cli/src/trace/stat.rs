@@ -1,4 +1,4 @@
-//! `tierwise trace stat`: a trace window by window, and its hottest pages.
+//! `tierwise trace stat`: shows a trace window by window, and its hottest pages.
 
 use std::io::Write;
 use std::path::PathBuf;

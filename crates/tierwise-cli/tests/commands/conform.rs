@@ -1,3 +1,6 @@
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::common::{Directory, keys, refused, text, tierwise};
@@ -36,6 +39,27 @@ fn first_touch_fails_before_the_hoarder() {
     assert_eq!(hoarder["held"], false);
     assert_eq!(hoarder["deepest_breach_bytes"], hoarder["floor_bytes"]);
     assert!(hoarder["slowdown"].as_f64().unwrap() > 1.5, "{hoarder}");
+    assert_eq!(documented("static"), verdicts.iter().map(row).collect::<Vec<_>>());
+}
+
+/// Adversary, victim, held and slowdown of a verdict, as `docs/conform.md` shows them.
+fn row(verdict: &Value) -> [String; 4] {
+    let name = |key: &str| verdict[key].as_str().unwrap().to_owned();
+    let held = if verdict["held"] == true { "yes" } else { "no" }.to_owned();
+    let slowdown = verdict["slowdown"].as_f64().unwrap();
+    [name("adversary"), name("victim"), held, format!("{slowdown:.2} x")]
+}
+
+/// The rows of a policy's table in `docs/conform.md`.
+fn documented(policy: &str) -> Vec<[String; 4]> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conform.md");
+    let page = fs::read_to_string(file).unwrap();
+    let heading = format!("## {policy}");
+    let below = page.lines().skip_while(|line| *line != heading).skip(1);
+    let section = below.take_while(|line| !line.starts_with("## "));
+    let table = section.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")).skip(1);
+    let cells = table.map(|line| line.split(" | ").collect::<Vec<_>>());
+    cells.map(|cells| [0, 1, 3, 6].map(|column| cells[column].to_owned())).collect()
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn example_configuration_shows_the_defaults() {
     assert_eq!(good, format!("{file}: good"));
     assert_eq!(
         unchecked,
-        "Not checked: floors and access monitoring: --file-only; ask `tierwise doctor --config \
+        "Not checked: floors and access monitoring: --file-only; run `tierwise doctor --config \
          FILE` on the machine that it is for\n"
     );
 }

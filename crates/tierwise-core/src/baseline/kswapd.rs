@@ -5,7 +5,7 @@
 //! It wakes when free pages fall below a tier's wake mark, or when a promotion did not fit, and
 //! works until they reach the stop mark. Pages go to the next slower tier with free pages above its
 //! min watermark (`alloc_demote_folio` does not reclaim for them). After a scan of a tier's lists
-//! that found too little, it rests for a tenth of a second, as `balance_pgdat` waits `HZ / 10`
+//! that found too little, it waits for a tenth of a second, as `balance_pgdat` waits `HZ / 10`
 //! between its attempts.
 
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl KswapdWatermarks {
 #[derive(Debug, Default)]
 pub(super) struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
-    /// The end of its rest, by tier.
+    /// The end of its wait, by tier.
     rest_until: [Timestamp; Topology::MAX_TIERS],
     victims: Vec<PageId>,
 }
@@ -54,7 +54,7 @@ impl Kswapd {
         self.awake[tier.index()] = true;
     }
 
-    /// The end of its earliest rest, if it is awake for a tier.
+    /// Returns the end of its earliest wait, if it is awake for a tier.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.awake.iter().zip(self.rest_until).filter(|(awake, _)| **awake).map(|(_, at)| at).min()
     }

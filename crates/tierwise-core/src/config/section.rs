@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
     /// A whole number within `allowed`.
     ///
     /// # Errors
-    /// As [`Section::whole`].
+    /// Like [`Section::whole`], with a default.
     pub fn whole_or(
         &self,
         key: &'static str,
@@ -244,7 +244,7 @@ impl<'a> Section<'a> {
     /// A number within `allowed`.
     ///
     /// # Errors
-    /// As [`Section::number`].
+    /// Like [`Section::number`], with a default.
     pub fn number_or(
         &self,
         key: &'static str,
@@ -282,7 +282,7 @@ impl<'a> Section<'a> {
     /// A time in whole milliseconds; the key ends in `_ms`.
     ///
     /// # Errors
-    /// As [`Section::whole`].
+    /// Like [`Section::whole`], with a default, in milliseconds.
     pub fn millis_or(
         &self,
         key: &'static str,
@@ -312,7 +312,7 @@ impl<'a> Section<'a> {
     /// A size, or the default.
     ///
     /// # Errors
-    /// As [`Section::bytes`].
+    /// Like [`Section::bytes`], with a default.
     pub fn bytes_or(&self, key: &'static str, default: Bytes) -> Result<Bytes, ConfigError> {
         Ok(self.bytes(key)?.unwrap_or(default))
     }

@@ -38,7 +38,7 @@ pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>
     meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"))
 }
 
-/// As [`hint`], for whole numbers: it suggests only whole ones.
+/// Like [`hint`], for whole numbers: it suggests only whole ones.
 pub(super) fn whole(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<u64>) -> String {
     let allowed = *allowed.start() as f64..=*allowed.end() as f64;
     let hint = hint(key, found, &allowed);

@@ -1,11 +1,11 @@
-//! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), on
-//! which the kernel's reclaim and MULTI-CLOCK are built (MULTI-CLOCK, section II-D): one reference
-//! bit per page and a hand that goes round.
+//! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), the
+//! basis of the kernel's reclaim and of MULTI-CLOCK (MULTI-CLOCK, section II-D): one reference bit
+//! per page and a hand that goes round.
 //!
 //! The hand goes over the page table in the order of its entries, all tiers in one sweep, so that
 //! memory is read in sequence and there are no lists. The pages that its last sweep found accessed
 //! are the most recently used; the others have no order. Victims come from a second hand per tier,
-//! which passes over accessed pages once and takes their chance away.
+//! which skips accessed pages once and clears their mark.
 //!
 //! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine, the
 //! number that MULTI-CLOCK's section V-C gives each list of the policies that it compares).
@@ -25,7 +25,7 @@ use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, Timestamp};
 
-/// A hand over all pages, and one per tier for victims.
+/// CLOCK: a hand over all pages, and one per tier for victims.
 #[derive(Debug, Clone)]
 pub struct Clock {
     interval: Duration,
@@ -33,7 +33,7 @@ pub struct Clock {
     sweep: u64,
     /// The next entry.
     hand: usize,
-    /// Entries that the last sweep passed, which end before the hand.
+    /// Entries that the last sweep passed; they end before the hand.
     swept: usize,
     victim_hands: [usize; Topology::MAX_TIERS],
     /// Entries that each victim hand has passed since the last observation.
@@ -59,8 +59,8 @@ impl Clock {
         })
     }
 
-    /// The last sweep's entries, the latest first: those before the hand, then those before the
-    /// table's end.
+    /// Returns the last sweep's entries, the latest first: those before the hand, then those before
+    /// the table's end.
     fn swept(&self, len: usize) -> [Range<usize>; 2] {
         let before = self.hand.min(self.swept);
         [self.hand - before..self.hand, len - (self.swept - before)..len]
@@ -127,9 +127,8 @@ impl Estimator for Clock {
         }
     }
 
-    /// Second chance: accessed pages lose their mark and are passed over, the others are named.
-    /// Between two observations the hand goes round once: a second round would find no accessed
-    /// page.
+    /// Second chance: accessed pages lose their mark and are skipped, the others are named. Between
+    /// two observations the hand goes round once: a second round would find no accessed page.
     fn demotable(
         &mut self,
         scope: Scope,
@@ -156,7 +155,7 @@ impl Estimator for Clock {
         }
     }
 
-    /// One if the hand found the page accessed when it last passed, else zero.
+    /// Returns one if the hand found the page accessed when it last passed, else zero.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         Hotness(u32::from(pages.flag(page, Flag::Referenced)))
     }

@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Worked by hand. New pages count 2^(1 + 1) = 4. 60 pages with 1 sample count 516, bin 9; 40
+    /// Computed by hand. New pages count 2^(1 + 1) = 4. 60 pages with 1 sample count 516, bin 9; 40
     /// with 3 count 1540, bin 10; 20 with 7 count 3588, bin 11. From the top, 20 and 40 fit into
     /// 97; with the 60 of bin 9 they would be 120. So the hot pages are those of bin 10 and above,
     /// and as 60 is less than three quarters of 97, bin 9 is warm.

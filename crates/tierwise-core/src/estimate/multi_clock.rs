@@ -69,8 +69,8 @@ impl ListRules for ThreeLists {
 
     fn on_outcome(&mut self, outcome: &MoveOutcome, lists: &mut LruScan, pages: &mut PageTable) {
         let promotion = outcome.from.is_some_and(|from| outcome.to < from);
-        // A promoted page was accessed again and again: it is active in its new tier (13). A
-        // demoted one starts again (3).
+        // A promoted page was accessed repeatedly: it is active in its new tier (13). A demoted one
+        // starts again (3).
         let which = if promotion { LruList::Active } else { LruList::Inactive };
         let moved = lists.lru.on_outcome(outcome, which, End::Head, pages);
         if moved && promotion {

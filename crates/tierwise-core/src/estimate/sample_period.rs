@@ -1,10 +1,10 @@
 //! The sample period of the hardware, within the sampler's CPU quota.
 //!
 //! MEMTIS (Lee et al., SOSP 2023, section 4) starts with one sample in 200 last-level load misses.
-//! It holds the CPU time of its sampling thread below 3 % by moving the period up and down between
-//! 200 and 20 000. The artifact checks every 15 s and keeps the period within half a percent of the
-//! quota (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in
-//! 100 000, has no counterpart here: a world samples misses, and marks those that are stores.
+//! It holds the CPU time of its sampling thread below 3 % by a period between 200 and 20 000. The
+//! artifact checks every 15 s and keeps the period within half a percent of the quota
+//! (`mm/htmm_sampler.c`, `ksampled_soft_cpu_quota`). Its second event, one retired store in 100
+//! 000, has no counterpart here: a world samples misses, and marks stores among them.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@
 //!   pages to promote or demote takes as many steps as it finds pages, for any number of pages and
 //!   tenants. Ageing is the one pass over all counts.
 //!
-//! If samples are ticks ([`Observation::samples_are_ticks`]), counts of pages that are used alike
-//! differ by chance, and two pages would be exchanged again and again. The square root of a count
-//! has the same standard deviation, a half, for all counts (Poisson). So pages are compared by it,
-//! and a page of the fastest tier is exchanged only for one whose root is [`BEYOND_CHANCE`] more.
+//! If samples are ticks ([`Observation::samples_are_ticks`]), counts of equally used pages differ
+//! by chance, and two pages would be exchanged repeatedly. The square root of a count has the same
+//! standard deviation, a half, for all counts (Poisson). So pages are compared by it, and a page of
+//! the fastest tier is exchanged only for one whose root is [`BEYOND_CHANCE`] more.
 //!
 //! A page with any sample deserves promotion, those in the highest bin first. Demotion starts in
 //! the lowest bin. There is no threshold between the two: that is the tenant's share.
@@ -382,7 +382,7 @@ mod tests {
         }
     }
 
-    /// Two tenants, each with pages in both tiers. Worked by hand: of tenant 0's 10 fast pages 4
+    /// Two tenants, each with pages in both tiers. Computed by hand: of tenant 0's 10 fast pages 4
     /// have one sample and 2 have three; of its 10 slow ones 1 has five.
     fn two_tenants() -> Sampled {
         let mut sampled = Sampled::new("ageing_interval_ms = 1000");

@@ -81,7 +81,7 @@ impl Equilibria {
         ctx: &PlanContext<'_>,
     ) -> (Share, Option<Rule>) {
         let usage = ctx.usage(tenant, tier);
-        // kswapd keeps the tier between low and high; below the promo mark it is at work.
+        // kswapd keeps the tier between low and high; below the promo mark it works.
         let full = ctx.shortfall(tier, WatermarkLevel::Promo) > Pages(0);
         let near_cap = cap != Share::UNCAPPED && usage >= cap_marks(cap).0;
         let rate = if full || near_cap { promotion_rate(usage, floor) } else { 1.0 };

@@ -228,8 +228,8 @@ mod tests {
         Ask { guaranteed, demand, credits, limits: (0, u64::MAX) }
     }
 
-    /// Worked by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for. The shared 40
-    /// cost as much and no tenant earns them.
+    /// Computed by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for. The shared
+    /// 40 cost as much and no tenant earns them.
     #[test]
     fn lenders_earn_what_borrowers_pay() {
         let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];

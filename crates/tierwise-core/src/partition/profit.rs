@@ -1,9 +1,9 @@
 //! Profit control: detects tenants whose promotions do not pay. It follows promoted and demoted
 //! pages in a fixed-size table and counts their samples. If the promoted pages are accessed far
 //! less often than the demoted ones, the pages should have stayed where they were. A workload that
-//! reads its memory in a circle makes the page that it just left seem hot, and that page is the
-//! last to which it returns. Such a tenant's promotion is halved each second. It is doubled back
-//! when the pages that still move pay, or are too few to tell.
+//! reads its memory in a circle makes the page that it just left seem hot, but returns to that page
+//! last. Such a tenant's promotion is halved each second. It is doubled back when the pages that
+//! still move pay, or are too few to tell.
 //!
 //! If samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than
 //! chance does: pages that were exchanged because their ticks happened to differ are used alike
@@ -25,7 +25,7 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::units::{PageId, TenantId, Timestamp};
 
-/// Slots: 384 KiB. Pages that move later replace those that moved before.
+/// Slots: 384 KiB. Later moves replace earlier ones.
 const SLOTS: usize = 1 << 14;
 
 /// Promotion does not pay if promoted pages are accessed less than this part as often as demoted

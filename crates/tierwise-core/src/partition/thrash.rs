@@ -74,8 +74,8 @@ impl ThrashTable {
         }
     }
 
-    /// Records a demotion. Returns true if the page had been promoted less than `resident` ago: a
-    /// thrash event. It stands for 16 pages, as one page in 16 is followed.
+    /// Records a demotion. Returns true if the page was promoted less than `resident` ago: a thrash
+    /// event. It stands for 16 pages, as one page in 16 is followed.
     pub fn demoted(&mut self, page: PageId, now: Timestamp, resident: Duration) -> bool {
         if !Self::samples(page) {
             return false;

@@ -109,9 +109,9 @@ impl Tenant {
     }
 
     /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
-    /// pages are sampled as it passes and are not accessed again until it returns: pages that were
-    /// hot will not be. A tenant that holds almost no memory cannot show the use of more: it is
-    /// trusted again bit by bit.
+    /// pages are sampled as it passes and are not accessed again until it returns: formerly hot
+    /// pages will not be hot. A tenant that holds almost no memory cannot show the use of more: its
+    /// prediction regains trust in small steps.
     fn check_prediction(&mut self, held: Pages) {
         let predicted = self.curve.served(held);
         let checked = if predicted < MIN_PREDICTED || self.misses <= 0.0 {

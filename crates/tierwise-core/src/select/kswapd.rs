@@ -1,5 +1,5 @@
 //! Demotion: kswapd, which works under memory pressure and near the tenants' caps, and the victims
-//! that make room for promotions.
+//! of promotions.
 
 use super::pass::Pass;
 use super::regulated::{DemotionReason, RegulatedDemotion};
@@ -97,7 +97,7 @@ impl RegulatedKswapd {
     }
 }
 
-/// Pages of the upper tier that can make room for promotions, found once and used one by one.
+/// Victims for promotions in the upper tier, found once and used one by one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Victims {
     pressure: RegulatedDemotion,

@@ -1,6 +1,5 @@
-//! Promotion as the kernel's memory management does it: each tenant's candidates, the victims that
-//! make room for them, and kswapd's demotions before both. Two selectors follow MULTI-CLOCK (HPCA
-//! 2022).
+//! Promotion as in the kernel's memory management: each tenant's candidates, their victims, and
+//! kswapd's demotions before both. Two selectors follow MULTI-CLOCK (HPCA 2022).
 //!
 //! *promote-list* makes MULTI-CLOCK's own migrations (sections III-B and III-C):
 //!
@@ -9,24 +8,24 @@
 //!   from a tier under pressure, from below its low watermark up to its high one.
 //! - Each tier's kswapd also promotes: under pressure it scans the promote list first (section
 //!   III-C). So a tier's promotions come with every scan and whenever the tier itself is short.
-//! - A promotion for which no room can be made, down to the min watermark, is left out of the plan.
-//!   Its page stays on the promote list, and the next scan returns it to the active list unless it
-//!   was accessed again (Figure 4, 11 and 12).
+//! - A promotion without victims, down to the min watermark, is left out of the plan. Its page
+//!   stays on the promote list, and the next scan returns it to the active list unless it was
+//!   accessed again (Figure 4, 11 and 12).
 //!
 //! *exchange* is Nimble's exchange as MULTI-CLOCK describes it (sections II-D and III-A):
 //!
 //! - Each scan exchanges a fixed number of the lower tier's most recently used pages for as many of
-//!   the upper tier's least recently used. As long as the upper tier has free pages above its low
-//!   watermark they are used first. After that each demotion stands right before the promotion that
-//!   it makes room for. Tiers under pressure demote by themselves, as in the kernel.
+//!   the upper tier's least recently used. It first uses the upper tier's free pages above its low
+//!   watermark. After that each demotion directly precedes its promotion. Tiers under pressure
+//!   demote by themselves, as in the kernel.
 //! - If no page of the upper tier can be demoted, because all were accessed, no page is promoted
 //!   into it beyond its low watermark: an exchange has two sides.
 //!
 //! If a partitioner sets shares, tenants promote one after the other, latency-critical ones first,
-//! each at the rate of its share and up to its cap. Tenants that hold more than their floors make
-//! the room.
+//! each at the rate of its share and up to its cap. The victims belong to tenants that hold more
+//! than their floors.
 //!
-//! Parameter: `pages`, the base pages that each tenant promotes at most into each tier per scan.
+//! Parameter: `pages`, the limit of base pages that each tenant promotes into each tier per scan.
 //! promote-list has no limit by default. exchange takes 1024: the paper says "a fixed number"
 //! without naming it, and this is its number of pages in a scan (section V-C).
 
@@ -40,7 +39,7 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Selector, Tick};
 use crate::units::{Pages, TierId};
 
-/// The fate of a candidate for which no victim makes room.
+/// The fate of a candidate without a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnNoVictim {
     /// It ends the promotion of its tenant: an exchange has two sides.

@@ -7,7 +7,7 @@
 //! would conflict. So a *group*, all pages of a tenant in one colour, is promoted, and as many
 //! dedicated pages of lenders are demoted into the frames that it frees.
 //!
-//! The promotions of a group stand before its demotions: the fast tier keeps some pages free (its
+//! The promotions of a group precede its demotions: the fast tier keeps some pages free (its
 //! watermarks), which are the spare pages of the exchange. No tenant's size changes: a page changes
 //! its tier, never its tenant.
 //!
@@ -93,9 +93,9 @@ impl Pairs {
         ((x ^ (x >> 31)) % below.max(1) as u64) as usize
     }
 
-    /// Selects the tenants that take part: those that run and hold more or less than their floors,
-    /// and with hotness all that run. Most tenants neither lend nor borrow, and their pages are not
-    /// scanned.
+    /// Selects the tenants that take part: running ones that hold more or less than their floors,
+    /// and with hotness all running ones. Most tenants neither lend nor borrow, and their pages are
+    /// not scanned.
     fn enlist(&mut self, ctx: &PlanContext<'_>, shares: &Shares) {
         self.sides.resize_with(ctx.tenants.len().max(self.sides.len()), Side::default);
         for side in &mut self.sides {

@@ -42,8 +42,7 @@ impl<'a, 'b> Pass<'a, 'b> {
     }
 
     /// Adds a move if its target has enough free pages. A migration's allocation may go down to the
-    /// min watermark, as any that does not come from reclaim itself (`__alloc_pages`,
-    /// `ALLOC_WMARK_MIN`).
+    /// min watermark, like any allocation outside reclaim (`__alloc_pages`, `ALLOC_WMARK_MIN`).
     pub(super) fn move_to(&mut self, page: PageId, to: TierId, cause: Cause) -> bool {
         let frames = self.frames(&[page]);
         let Some(from) = self.ctx.pages.tier(page) else { return false };

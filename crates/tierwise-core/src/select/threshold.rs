@@ -15,8 +15,9 @@
 //! slowest keep their headroom in the same way.
 //!
 //! If a partitioner sets shares, each tenant's promotions stop at its cap in the fastest tier, a
-//! tenant beyond its cap demotes down to it, and tenants that hold more than their floors make the
-//! room. A partition is such a cap unless memory is free to which no other tenant is entitled.
+//! tenant beyond its cap demotes down to it, and the victims belong to tenants that hold more than
+//! their floors. A partition is such a cap unless memory is free to which no other tenant is
+//! entitled.
 
 use super::pass::{Pass, Projection};
 use super::regulated::{DemotionReason, RegulatedDemotion};

@@ -6,7 +6,7 @@
 //! make room. This folder computes, once per second, whether the kernel scans, the threshold, and
 //! the rate of promotions.
 //!
-//! **Victims.** A promotion displaces a page. What it gains is the difference between the two, so
+//! **PromotionVictims.** A promotion displaces a page. What it gains is the difference between the two, so
 //! the first question is how long the fast pages are idle. MGLRU's generations have the answer
 //! ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //!
@@ -16,8 +16,8 @@
 //!
 //! **Rate.** No more pages are promoted per second than there are victims. Promotions also draw on
 //! a stock that grows by as many pages per second as promotions and demotions may copy in
-//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds: a workload that changes all
-//! of its pages finds them promoted at once. The kernel counts candidates against the rate in the
+//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds: a workload that changes
+//! all of its pages finds them promoted at once. The kernel counts candidates against the rate in the
 //! order of their faults. If there are more than the rate allows, the threshold falls in
 //! proportion, so that the hottest are promoted.
 //!
@@ -119,7 +119,7 @@ pub struct Course {
 
 /// The pages that promotions may displace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Victims {
+pub struct PromotionVictims {
     /// Base pages, with those that are free.
     pub pages: Pages,
     /// They are idle for this long at least; `None` if enough are free.
@@ -131,22 +131,22 @@ pub struct Victims {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tierwise_core::steer::{IdlePages, KernelReading, Victims, victims};
+/// use tierwise_core::steer::{IdlePages, KernelReading, PromotionVictims, victims};
 /// use tierwise_core::units::Pages;
 ///
 /// let of = |ms, pages| IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) };
 /// let fast = vec![of(0, 800), of(100, 150), of(3000, 50)];
 /// let reading = KernelReading { fast, ..KernelReading::default() };
 /// let idle = Some(Duration::from_millis(100));
-/// assert_eq!(victims(&reading), Victims { pages: Pages(200), idle });
+/// assert_eq!(victims(&reading), PromotionVictims { pages: Pages(200), idle });
 /// ```
-pub fn victims(reading: &KernelReading) -> Victims {
+pub fn victims(reading: &KernelReading) -> PromotionVictims {
     let mut classes = reading.fast.clone();
     classes.sort_by(|a, b| b.idle.cmp(&a.idle));
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
     let mut pages = reading.free.0;
     if pages as f64 >= enough {
-        return Victims { pages: Pages(pages), idle: None };
+        return PromotionVictims { pages: Pages(pages), idle: None };
     }
     for IdlePages { idle, pages: more } in classes {
         if idle < 2 * MIN_THRESHOLD {
@@ -154,10 +154,10 @@ pub fn victims(reading: &KernelReading) -> Victims {
         }
         pages = pages.saturating_add(more.0);
         if pages as f64 >= enough {
-            return Victims { pages: Pages(pages), idle: Some(idle) };
+            return PromotionVictims { pages: Pages(pages), idle: Some(idle) };
         }
     }
-    Victims::default()
+    PromotionVictims::default()
 }
 
 /// All pages of the fast tier that the kernel can demote.
@@ -170,7 +170,7 @@ fn total(reading: &KernelReading) -> u64 {
 pub struct Steering {
     costs: SteeringCosts,
     threshold: Duration,
-    victims: Victims,
+    victims: PromotionVictims,
     scanning: Scanning,
     last: Option<(Timestamp, KernelReading)>,
     /// Candidates per second of late.
@@ -185,7 +185,7 @@ impl Steering {
         Self {
             costs,
             threshold: FIRST_THRESHOLD,
-            victims: Victims::default(),
+            victims: PromotionVictims::default(),
             scanning: Scanning::new(costs),
             last: None,
             candidates: 0.0,
@@ -254,9 +254,11 @@ impl Steering {
     /// The largest threshold that the victims allow.
     fn idle_bound(&self) -> Duration {
         match self.victims {
-            Victims { pages: Pages(0), .. } => FIRST_THRESHOLD,
-            Victims { idle: None, .. } => MAX_THRESHOLD,
-            Victims { idle: Some(idle), .. } => (idle / 2).clamp(MIN_THRESHOLD, MAX_THRESHOLD),
+            PromotionVictims { pages: Pages(0), .. } => FIRST_THRESHOLD,
+            PromotionVictims { idle: None, .. } => MAX_THRESHOLD,
+            PromotionVictims { idle: Some(idle), .. } => {
+                (idle / 2).clamp(MIN_THRESHOLD, MAX_THRESHOLD)
+            }
         }
     }
 }

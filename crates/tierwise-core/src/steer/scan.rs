@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use super::{KernelReading, PERIOD, SteeringCosts, Victims};
+use super::{KernelReading, PERIOD, PromotionVictims, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
 /// Last-level misses per access to a page: between one and 64, the lines of a page, and it is not
@@ -100,7 +100,7 @@ impl Scanning {
         &mut self,
         now: Timestamp,
         counts: Counts,
-        victims: &Victims,
+        victims: &PromotionVictims,
         threshold: Duration,
         fast: Pages,
     ) {
@@ -132,7 +132,7 @@ impl Scanning {
         &self,
         pass: &Counts,
         before: Option<&Counts>,
-        victims: &Victims,
+        victims: &PromotionVictims,
         threshold: Duration,
     ) -> (f64, f64) {
         let SteeringCosts { saved, copy, fault, .. } = self.costs;
@@ -173,8 +173,9 @@ mod tests {
     };
     const FAST: Pages = Pages(1000);
     const MS_50: Duration = Duration::from_millis(50);
-    const IDLE: Victims = Victims { pages: Pages(400), idle: Some(Duration::from_millis(100)) };
-    const NONE: Victims = Victims { pages: Pages(0), idle: None };
+    const IDLE: PromotionVictims =
+        PromotionVictims { pages: Pages(400), idle: Some(Duration::from_millis(100)) };
+    const NONE: PromotionVictims = PromotionVictims { pages: Pages(0), idle: None };
 
     fn second(n: u64) -> Timestamp {
         Timestamp(n * 1_000_000_000)
@@ -182,7 +183,7 @@ mod tests {
 
     /// Whether it scans in each second, given (poisoned, candidates, promoted) per second of
     /// scanning. All poisoned pages fault.
-    fn scans(passes: &[(u64, u64, u64)], victims: Victims, seconds: u64) -> Vec<bool> {
+    fn scans(passes: &[(u64, u64, u64)], victims: PromotionVictims, seconds: u64) -> Vec<bool> {
         let mut scanning = Scanning::new(COSTS);
         let (mut counts, mut passes) = (Counts::default(), passes.iter().copied());
         let mut on = Vec::new();
@@ -234,7 +235,7 @@ mod tests {
         let mut scanning = Scanning::new(COSTS);
         scanning.state = State::Off { since: second(0), cost: 0.1, victims: Pages(100) };
         let mut at = |n, pages| {
-            let victims = Victims { pages: Pages(pages), idle: None };
+            let victims = PromotionVictims { pages: Pages(pages), idle: None };
             scanning.update(second(n), Counts::default(), &victims, MS_50, FAST);
             scanning.is_on()
         };

@@ -34,7 +34,7 @@ fn threshold_ms(reading: &KernelReading, seconds: u64) -> u64 {
 }
 
 #[test]
-fn threshold_is_half_of_the_victims_idle_time() {
+fn threshold_is_half_of_idle_time() {
     assert_eq!(threshold_ms(&idle(100, 50_000), 0), 50);
     assert_eq!(threshold_ms(&idle(100, 50_000), 5), 50);
     assert_eq!(threshold_ms(&idle(9000, 50_000), 5), 1000);
@@ -51,7 +51,7 @@ fn fast_tier_in_use_is_left_alone() {
 }
 
 #[test]
-fn rate_is_bounded_by_victims_and_by_the_stock() {
+fn victims_and_stock_bound_the_rate() {
     let mut steering = Steering::new(COSTS);
     let rates: Vec<u64> = [(0, 90_000), (0, 90_000), (40_000, 90_000), (140_000, 90_000)]
         .into_iter()

@@ -182,8 +182,7 @@ fn branch(to: i64, from: usize, root: usize, count: usize) -> Result<u32, String
         .ok_or_else(|| format!("node {from} branches to no later node of its tree"))
 }
 
-/// Gives the leaves their weights: those of the second class, which are what the probability is
-/// made of.
+/// Sets the weights of the leaves: those of the second class, which make up the probability.
 fn weigh(
     ensemble: &Ensemble<'_>,
     nodes: &mut [Node],

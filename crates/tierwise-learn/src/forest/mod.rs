@@ -7,8 +7,8 @@
 //! fetched, and one runs this operator three hundred times slower.
 //!
 //! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf
-//! adds its weight to the probability of the second class; the forest says yes if the sum is above
-//! one half.
+//! adds its weight to the probability of the second class; the forest chooses that class if the sum
+//! is above one half.
 
 mod file;
 

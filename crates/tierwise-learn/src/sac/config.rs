@@ -62,7 +62,7 @@ impl Default for SacConfig {
             replay_capacity: 100_000,
             // Minus the number of actions: Haarnoja et al., table 1; Stable-Baselines3's "auto".
             target_entropy: -1.0,
-            // Rewards lie in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would drown them
+            // Rewards are in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would drown them
             // until it has been learned down; its documentation names 0.1 ("auto_0.1") for that.
             initial_temperature: 0.1,
             // MTAT, section 4: a training whenever 50 new transitions are in.
@@ -80,7 +80,7 @@ impl SacConfig {
     /// Refuses settings the learner cannot work with.
     ///
     /// # Errors
-    /// [`SacError::Config`] names the first key at fault, what it holds and what is allowed.
+    /// [`SacError::Config`] names the first wrong key, its value and the allowed values.
     pub fn validate(&self) -> Result<(), SacError> {
         let refuse =
             |key, found: String, allowed: String| Err(SacError::Config { key, found, allowed });

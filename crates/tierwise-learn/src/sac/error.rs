@@ -35,7 +35,7 @@ pub enum SacError {
         /// The reader's message.
         reason: String,
     },
-    /// A tensor the learner needs is not there, or one is there that it does not know.
+    /// A tensor that the learner needs is missing, or one is unknown.
     #[error(
         "{file}: tensor `{tensor}` is {found}; expected: {expected}; give a file that `Sac::save` \
          wrote with the same `hidden`, or train again"

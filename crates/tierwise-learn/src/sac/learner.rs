@@ -30,7 +30,7 @@ pub struct Sac {
     failed: u64,
 }
 
-/// The networks and the temperature: what a file holds.
+/// The networks and the temperature: the content of a file.
 pub(super) struct Networks {
     pub(super) actor: (Mlp, Vec<Var>),
     pub(super) critics: (Twins, Vec<Var>),

@@ -1,7 +1,7 @@
 //! Soft Actor-Critic: learns from tried actions and their rewards which action to take.
 //!
-//! The learner sees a *state* (three numbers), takes an *action* (one number in -1..=1), and is
-//! given the *reward* and the next state. Five small networks are at work:
+//! The learner gets a *state* (three numbers), takes an *action* (one number in -1..=1), and gets
+//! the *reward* and the next state. It has five small networks:
 //!
 //! - the **actor** gives a Gaussian over actions, squashed into -1..=1 by `tanh`;
 //! - two **critics** estimate Q, the discounted reward an action leads to; the smaller of the two

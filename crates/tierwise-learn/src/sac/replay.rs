@@ -66,7 +66,7 @@ pub(super) struct Batch {
 }
 
 impl Replay {
-    /// Room for `capacity` transitions, taken as they come.
+    /// Allocates memory for `capacity` transitions, in their order.
     pub(super) fn new(capacity: usize) -> Self {
         Self { kept: Vec::new(), capacity, oldest: 0 }
     }

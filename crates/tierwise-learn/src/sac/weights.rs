@@ -1,10 +1,9 @@
 //! Weights in and out, as [safetensors](https://huggingface.co/docs/safetensors).
 //!
-//! Tensors carry the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
+//! Tensors have the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
 //! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and
 //! `target_2`, and `log_temperature`. The replay buffer and the optimisers' moments are not saved:
-//! a loaded learner acts as the saved one did and goes on learning from the transitions it is
-//! given.
+//! a loaded learner acts as the saved one did and continues to learn from new transitions.
 
 use std::collections::HashMap;
 use std::fs;
@@ -51,7 +50,7 @@ impl Sac {
     /// A learner with the weights of [`Self::to_bytes`]; `seed` is for the noise to come.
     ///
     /// # Errors
-    /// As [`Self::load`]; the file is called `bytes`.
+    /// Like [`Self::load`], from bytes.
     pub fn from_bytes(bytes: &[u8], config: &SacConfig, seed: u64) -> Result<Self, SacError> {
         Self::read("bytes", bytes, config, seed)
     }
@@ -95,7 +94,7 @@ impl Sac {
     }
 }
 
-/// Writes a file under another name in the same directory, then renames it: a reader never sees
+/// Writes a file under another name in the same directory, then renames it: a reader never gets
 /// half a file.
 pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
     let fail = |source| SacError::Io { path: path.into(), source };
@@ -104,7 +103,7 @@ pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // What any new file gets: the umask takes its part.
+        // The usual mode of a new file, which the umask reduces.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(directory.unwrap_or(Path::new("."))).map_err(fail)?;
@@ -151,7 +150,7 @@ impl Reader<'_> {
         shapes.into_iter().enumerate().map(layer).collect()
     }
 
-    /// The tensor `name`, if it is of the shape asked for, of f32, and finite.
+    /// Takes the tensor `name`, if it has the expected shape, is f32, and finite.
     fn take(&mut self, name: String, shape: &[usize]) -> Result<Tensor, SacError> {
         let expected = format!("F32 of shape {shape:?}");
         let Ok(view) = self.tensors.tensor(&name) else {

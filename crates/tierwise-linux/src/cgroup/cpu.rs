@@ -9,11 +9,11 @@ use super::stat::flat;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
-/// `cpu.max`: quota and period in microseconds, `max 100000` for no quota. In CPUs; `None`
-/// for no quota.
+/// Reads the quota in CPUs from `cpu.max` (quota and period in microseconds). Returns `None` for
+/// `max 100000`, which is no quota.
 ///
 /// # Errors
-/// Something else is written there.
+/// The file holds something else.
 pub fn quota(path: &Path, text: impl AsRef<[u8]>) -> Result<Option<f64>> {
     let text = text.as_ref().trim_ascii();
     let bad = || LinuxError::Format {
@@ -34,10 +34,10 @@ pub fn quota(path: &Path, text: impl AsRef<[u8]>) -> Result<Option<f64>> {
     Ok(Some(quota as f64 / period as f64))
 }
 
-/// CPU time of a group since it was made: `usage_usec` of `cpu.stat`.
+/// Reads a group's CPU time since its creation: `usage_usec` of `cpu.stat`.
 ///
 /// # Errors
-/// A line that is no key with a number, or no `usage_usec`.
+/// A line is no key with a number, or `usage_usec` is missing.
 pub fn usage(path: &Path, text: impl AsRef<[u8]>) -> Result<Duration> {
     let mut used = None;
     flat(path, text.as_ref(), |key, value| {

@@ -15,22 +15,22 @@ use crate::fault::Faults;
 use crate::file;
 use crate::process::Reader;
 
-/// What reading groups again and again needs.
+/// Buffers for reading groups repeatedly.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// For files.
+    /// Reads files.
     pub reader: Reader,
-    /// For directories.
+    /// Lists directories.
     pub directories: Directories,
-    /// What could not be read.
+    /// Read errors so far.
     pub faults: Faults,
 }
 
-/// A control group. It may vanish at any time: errors of what is gone answer
+/// A control group. It may vanish at any time: the errors of a vanished group answer
 /// [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cgroup {
-    /// Its directory.
+    /// The group's directory.
     pub path: PathBuf,
 }
 
@@ -40,17 +40,17 @@ impl Cgroup {
         Self { path: path.into() }
     }
 
-    /// Whether it is there.
+    /// True if the group exists.
     pub fn exists(&self) -> bool {
         self.path.join("cgroup.procs").exists()
     }
 
-    /// Adds the processes in it and in the groups below it, ascending, each once. Those of a
-    /// process namespace that this one does not see (listed as 0) are left out. What cannot be read
-    /// of it or of a group below it is a fault of its own, in the buffers.
+    /// Adds the processes of the group and of the groups below it, ascending, each once. Omits
+    /// processes of a process namespace that this one does not see (listed as 0). A read error of
+    /// the group or of one below it becomes a fault in the buffers.
     ///
     /// # Errors
-    /// The group is gone, or the machine lacks what it takes to read it. Groups below it may vanish
+    /// The group is gone, or the machine lacks the resources to read it. Groups below it may vanish
     /// meanwhile.
     pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
         let Buffers { reader, directories, faults } = buffers;
@@ -69,19 +69,19 @@ impl Cgroup {
         walked
     }
 
-    /// Adds its movable memory by node, of all groups below it too: [`numa_stat`] says which rows
-    /// count.
+    /// Adds the movable memory by node of the group and all groups below it. [`numa_stat`] lists
+    /// the rows that count.
     ///
     /// # Errors
-    /// The group is gone or the memory controller is not enabled for it ([`LinuxError::is_gone`]
-    /// for both), or the file is not what it should be.
+    /// The group is gone, the memory controller is not enabled for it ([`LinuxError::is_gone`] for
+    /// both), or the file is malformed.
     pub fn usage(&self, reader: &mut Reader, out: &mut Vec<(u32, Bytes)>) -> Result<()> {
         reader.bytes(&self.path, format_args!("memory.numa_stat"))?;
         let (path, text) = reader.last();
         numa_stat::usage(path, text, out)
     }
 
-    /// Adds its page cache by node, of all groups below it too.
+    /// Adds the page cache by node of the group and all groups below it.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].
@@ -91,7 +91,7 @@ impl Cgroup {
         numa_stat::page_cache(path, text, out)
     }
 
-    /// All memory charged to it, kernel memory too.
+    /// Returns all memory charged to the group, kernel memory too.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].
@@ -99,7 +99,7 @@ impl Cgroup {
         file::value(&self.path.join("memory.current"), "a number of bytes").map(Bytes)
     }
 
-    /// What the kernel counted of it.
+    /// Returns the kernel's counters of the group.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].
@@ -108,7 +108,7 @@ impl Cgroup {
         MemoryStat::parse(&path, file::bytes(&path)?)
     }
 
-    /// How often it met its limits.
+    /// Returns how often the group met its limits.
     ///
     /// # Errors
     /// As [`Cgroup::usage`].
@@ -117,11 +117,11 @@ impl Cgroup {
         MemoryEvents::parse(&path, file::bytes(&path)?)
     }
 
-    /// Time that its tasks waited for memory; `None` where the kernel does not measure it (booted
-    /// with `psi=0`).
+    /// Returns the time that the group's tasks waited for memory; `None` if the kernel does not
+    /// measure it (booted with `psi=0`).
     ///
     /// # Errors
-    /// The file is not what it should be.
+    /// The file is malformed.
     pub fn pressure(&self, reader: &mut Reader) -> Result<Option<MemoryPressure>> {
         match reader.bytes_if_there(&self.path, format_args!("memory.pressure")) {
             // `psi=0`, or cgroup.pressure of this group switched off.
@@ -137,25 +137,26 @@ impl Cgroup {
         MemoryPressure::parse(path, text).map(Some)
     }
 
-    /// CPU time since it was made, of all groups below it too. Every group has it, with or
-    /// without the controller.
+    /// Returns the CPU time of the group and all groups below it since its creation. Every group
+    /// has it, with or without the controller.
     ///
     /// # Errors
-    /// The group is gone, or the file is not what it should be.
+    /// The group is gone, or the file is malformed.
     pub fn cpu_usage(&self, reader: &mut Reader) -> Result<Duration> {
         reader.bytes(&self.path, format_args!("cpu.stat"))?;
         let (path, text) = reader.last();
         cpu::usage(path, text)
     }
 
-    /// CPUs that it may use: its effective cpuset, and the tightest quota of its own and of
-    /// the groups above it up to `root`. `None` where neither controller says anything.
+    /// Returns the CPUs that the group may use: its effective cpuset, and the tightest quota among
+    /// its own and those of the groups above it up to `root`. `None` if neither controller sets a
+    /// limit.
     ///
     /// # Errors
-    /// A file is not what it should be.
+    /// A file is malformed.
     pub fn cpus(&self, root: &Path, reader: &mut Reader) -> Result<Option<f64>> {
         let mut fewest = None;
-        // A group without the controller lives by the nearest one above that has it.
+        // A group without the controller uses the nearest group above it that has one.
         let mut cpuset = None;
         for directory in self.path.ancestors().take_while(|p| p.starts_with(root)) {
             if reader.bytes_if_there(directory, format_args!("cpu.max"))?.is_some() {
@@ -177,8 +178,7 @@ impl Cgroup {
     }
 }
 
-/// Adds the processes of one directory. Returns what is wrong with the first line that holds
-/// something else than a number.
+/// Adds the processes of one directory. Returns the error of the first line that is not a number.
 fn own_processes(
     directory: &Path,
     reader: &mut Reader,
@@ -186,7 +186,7 @@ fn own_processes(
 ) -> Result<Option<LinuxError>> {
     let take = |line: &[u8]| pid(line).map(|pid| out.extend(pid)).is_some();
     match reader.lines(directory, format_args!("cgroup.procs"), "the number of a process", take) {
-        // A threaded group has threads and no processes; the domain above it lists those.
+        // A threaded group has threads and no processes; the domain above it lists them.
         Err(LinuxError::File { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             Ok(None)
         }
@@ -194,7 +194,7 @@ fn own_processes(
     }
 }
 
-/// A line of `cgroup.procs`; none of a process that is in another namespace.
+/// Parses a line of `cgroup.procs`; `None` inside for a process of another namespace.
 pub(crate) fn pid(line: &[u8]) -> Option<Option<i32>> {
     let pid: i32 = parsed(line)?;
     (pid >= 0).then_some((pid > 0).then_some(pid))
@@ -220,7 +220,7 @@ mod tests {
         let mut usage = Vec::new();
         redis.usage(&mut Reader::default(), &mut usage).unwrap();
         assert_eq!(usage, [(0, Bytes(72 * MIB)), (1, Bytes(16 * MIB))]);
-        // The kernel's own memory for it is on top.
+        // The kernel's own memory for the group comes on top.
         assert!(redis.current().unwrap() > Bytes(88 * MIB));
         let counters = redis.counters().unwrap();
         assert_eq!((counters.pgpromote_success, counters.demoted()), (Some(560), Some(1234)));
@@ -241,7 +241,7 @@ mod tests {
     fn the_tightest_of_quotas_and_cpuset_holds() {
         let (roots, memcached) = service("system.slice/memcached.service");
         assert_eq!(memcached.cpus(&roots.cgroup, &mut Reader::default()).unwrap(), Some(0.5));
-        // Its own quota is none, the pods' slice above it has one and a half.
+        // Its own quota is none; the pods' slice above it has one and a half.
         let (_, pods) =
             service("kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7d1f.slice");
         assert_eq!(pods.cpus(&roots.cgroup, &mut Reader::default()).unwrap(), Some(1.5));

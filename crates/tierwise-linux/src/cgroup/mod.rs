@@ -1,7 +1,7 @@
 //! Control groups, version 2 (`Documentation/admin-guide/cgroup-v2.rst`).
 //!
-//! - [`check`]: is it cgroup v2, with the memory controller?
-//! - [`GroupPattern`]: a path, a glob or a unit's name, and the groups that fit it now.
+//! - [`check`]: requires cgroup v2 with the memory controller.
+//! - [`GroupPattern`]: a path, a glob or a unit's name, and the groups that match it now.
 //! - [`Cgroup`]: processes, memory by node, counters, pressure, CPUs, reclaim.
 //! - [`numa_stat`], [`stat`], [`pressure`], [`cpu`]: the files' formats.
 

@@ -1,4 +1,4 @@
-//! Whether this machine has cgroup v2 with the memory controller.
+//! Check that this machine has cgroup v2 with the memory controller.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
 
-/// The controllers of the root group, as `cgroup.controllers` lists them.
+/// Returns the controllers of the root group, as `cgroup.controllers` lists them.
 ///
 /// # Errors
-/// cgroup v2 is not mounted where it should be (it is v1, or both of which v1 has the memory
-/// controller), or the memory controller is switched off; what to do about it is said.
+/// cgroup v2 is not mounted at its place (the machine has v1, or both with the memory controller in
+/// v1), or the memory controller is disabled. The error names the remedy.
 pub fn check(roots: &Roots) -> Result<Vec<String>> {
     let Some(text) = file::text_if_there(&roots.cgroup.join("cgroup.controllers"))? else {
         return Err(not_v2(roots));
@@ -41,7 +41,7 @@ fn not_v2(roots: &Roots) -> LinuxError {
     LinuxError::Missing { what, remedy }
 }
 
-/// What is mounted instead.
+/// Describes what is mounted instead.
 fn describe(mounts: impl AsRef<[u8]>, cgroup: &Path) -> String {
     let mounted = |kind: &str, option: &str| {
         mounts.as_ref().lines().find_map(|line| {

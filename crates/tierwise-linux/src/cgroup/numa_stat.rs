@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Rows overlap (`shmem` is part of `file`, pages of the swap cache are in `file` and in `anon`),
-//! and some count events and not bytes (`workingset_*`, `pgdemote_*`). What is added up here are
-//! the five LRU lists, `inactive_anon`, `active_anon`, `inactive_file`, `active_file` and
-//! `unevictable`: every page that can be moved between tiers is on exactly one of them, MGLRU or
-//! not. Kernel stacks, page tables and slab cannot be moved and do not count.
+//! and some count events instead of bytes (`workingset_*`, `pgdemote_*`). This module adds up the
+//! five LRU lists, `inactive_anon`, `active_anon`, `inactive_file`, `active_file` and
+//! `unevictable`: every page that can migrate between tiers is on exactly one of them, with MGLRU
+//! or without. Kernel stacks, page tables and slab cannot migrate and do not count.
 //!
 //! ```
 //! use std::path::Path;
@@ -37,18 +37,18 @@ use crate::error::{LinuxError, Result};
 /// The LRU lists.
 const LISTS: [&str; 5] =
     ["inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable"];
-/// Those of them that page cache is on.
+/// The LRU lists of page cache.
 const FILE_LISTS: [&str; 2] = ["inactive_file", "active_file"];
 
-/// Adds a group's memory to the nodes of `usage`, which is kept ascending by node.
+/// Adds a group's memory to the nodes of `usage`, which stays ascending by node.
 ///
 /// # Errors
-/// A row that is not as the kernel documents it.
+/// A row differs from the kernel's documentation.
 pub fn usage(path: &Path, text: impl AsRef<[u8]>, usage: &mut Vec<(u32, Bytes)>) -> Result<()> {
     rows(path, text.as_ref(), &LISTS, usage)
 }
 
-/// Adds a group's page cache to the nodes of `usage`, which is kept ascending by node.
+/// Adds a group's page cache to the nodes of `usage`, which stays ascending by node.
 ///
 /// # Errors
 /// As [`usage`].
@@ -79,10 +79,10 @@ fn rows(path: &Path, text: &[u8], wanted: &[&str], usage: &mut Vec<(u32, Bytes)>
     Ok(())
 }
 
-/// No kernel has more nodes (`MAX_NUMNODES`): a list of them stays short.
+/// Upper bound of the kernel's `MAX_NUMNODES`: a list of nodes stays short.
 const NODES: u32 = 1024;
 
-/// Reads `N0=4096`.
+/// Parses `N0=4096`.
 pub(crate) fn of_node(word: &[u8]) -> Option<(u32, u64)> {
     let (node, amount) = word.strip_prefix(b"N")?.split_once_str(b"=")?;
     Some((parsed(node).filter(|node| *node < NODES)?, parsed(amount)?))

@@ -1,20 +1,20 @@
-//! Which groups a tenant is: a path, a glob, or the name of a systemd unit.
+//! The groups of a tenant: a path, a glob, or the name of a systemd unit.
 //!
 //! | written | means |
 //! |---|---|
 //! | `system.slice/redis.service` | this group, below the mount point |
 //! | `/sys/fs/cgroup/system.slice/redis.service` | the same |
-//! | `kubepods.slice/*/kubepods-*-pod7d1f.slice` | every group whose path fits; `*` stays within one name, `**` does not |
-//! | `redis.service`, `web.slice` | the unit of that name, wherever systemd put it; two of them are refused |
-//! | `app-*.scope` | every unit whose name fits |
+//! | `kubepods.slice/*/kubepods-*-pod7d1f.slice` | every group whose path matches; `*` stays within one name, `**` does not |
+//! | `redis.service`, `web.slice` | the unit of that name, wherever systemd put it; two matches are an error |
+//! | `app-*.scope` | every unit whose name matches |
 //!
-//! Who may make groups below a directory may give them any name. A search by name or wildcard
-//! therefore never enters what was delegated: the groups below `user@UID.service`, those below a
-//! directory that systemd has marked as delegated (`Delegate=` of a container runtime's scope,
-//! whose root may be the host's), and those below a directory that anyone but the owner of the
-//! mount point may write to. The delegated directory itself may match: its own name was given above
-//! it. A path is the operator's explicit word: it names its group wherever that is, and so does the
-//! part of a pattern before its first wildcard, below which the search starts.
+//! A user who may create groups below a directory may give them any name. A search by name or
+//! wildcard therefore never enters delegated directories: the groups below `user@UID.service`,
+//! those below a directory that systemd has marked as delegated (`Delegate=` of a container
+//! runtime's scope, whose root may be the host's), and those below a directory to which any user
+//! but the owner of the mount point may write. The delegated directory itself may match: its name
+//! was set above it. A path is the operator's explicit choice: it names its group wherever that is.
+//! So does the part of a pattern before its first wildcard, where the search starts.
 //!
 //! A backslash is an ordinary character, because systemd writes `\x2d` into names.
 
@@ -33,13 +33,13 @@ use crate::directories::{Directories, Visit};
 use crate::error::{LinuxError, Result, means_gone};
 use crate::roots::Roots;
 
-/// Where cgroup v2 is mounted for everyone; a path may be written with it.
+/// The usual mount point of cgroup v2; a path may start with it.
 const MOUNT: &str = "/sys/fs/cgroup/";
 
-/// Characters that make a glob of a path.
+/// Characters that make a path a glob.
 const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
-/// Most groups that an error names: an administrator compares a few, and a tenant may make
+/// Limit of groups that an error names: an administrator compares a few, and a tenant may create
 /// thousands.
 const MAX_NAMED: usize = 8;
 
@@ -47,13 +47,13 @@ const MAX_NAMED: usize = 8;
 #[derive(Debug, Clone)]
 pub struct GroupPattern {
     written: String,
-    /// The directory below the mount point above which nothing can fit.
+    /// The directory below the mount point that holds every match.
     prefix: PathBuf,
-    /// How deep below the mount point a fitting path can be; `None` if at any depth.
+    /// The depth limit of a match below the mount point; `None` for any depth.
     depth: Option<usize>,
-    /// `None`: exactly the prefix.
+    /// `None` matches exactly the prefix.
     glob: Option<GlobMatcher>,
-    /// It is the name of one unit: two groups that fit are one too many.
+    /// True for the name of one unit: two matches are an error.
     single: bool,
 }
 
@@ -62,18 +62,18 @@ pub struct GroupPattern {
 /// versions of systemd set it alone, and a daemon without that capability reads the second alone.
 const DELEGATED: [&CStr; 2] = [c"trusted.delegate", c"user.delegate"];
 
-/// How a delegated directory is recognised.
+/// The means to recognise a delegated directory.
 #[derive(Clone, Copy)]
 struct Delegation {
     /// The owner of the mount point.
     owner: Owner,
-    /// Whether systemd has marked a directory.
+    /// True for a directory that systemd has marked.
     is_marked: fn(&Path) -> bool,
 }
 
 impl Delegation {
-    /// Whether the groups below a directory may be another user's. One that cannot be examined may
-    /// be.
+    /// True if the groups below a directory may belong to another user, or if the directory cannot
+    /// be examined.
     fn covers(self, directory: &Path) -> bool {
         is_user_manager(directory)
             || (self.is_marked)(directory)
@@ -82,7 +82,7 @@ impl Delegation {
     }
 }
 
-/// Whether an attribute of systemd's says so. A file system without attributes has no marks.
+/// Reads systemd's extended attributes. A file system without attributes has no marks.
 fn is_marked(directory: &Path) -> bool {
     let mut value = [0; 8];
     DELEGATED.iter().any(|name| {
@@ -90,7 +90,7 @@ fn is_marked(directory: &Path) -> bool {
     })
 }
 
-/// Who owns the mount point: who else may write to a directory has it delegated.
+/// The owner of the mount point. A directory to which another user may write is delegated.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     uid: u32,
@@ -102,7 +102,7 @@ impl Owner {
         Self { uid: metadata.uid(), gid: metadata.gid() }
     }
 
-    /// Whether another user may make groups in a directory of this owner and mode.
+    /// True if another user may create groups in a directory of this owner and mode.
     fn delegates(self, to: Self, mode: u32) -> bool {
         let by_group = to.gid != self.gid && mode & 0o020 != 0;
         to.uid != self.uid || by_group || mode & 0o002 != 0
@@ -116,10 +116,10 @@ fn is_user_manager(directory: &Path) -> bool {
 }
 
 impl GroupPattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// It is empty, leaves the mount point, or is no valid glob.
+    /// The pattern is empty, leaves the mount point, or is no valid glob.
     pub fn parse(written: &str) -> Result<Self> {
         let refuse = |what: &str, remedy: &str| LinuxError::Missing {
             what: format!("cgroup {written:?}: {what}"),
@@ -147,24 +147,24 @@ impl GroupPattern {
             .build()
             .map_err(|e| refuse(e.kind().to_string().as_str(), "allowed: * ** ? [abc] {a,b}"))?;
         let prefix = text.split('/').take_while(|name| !name.contains(SPECIAL)).collect();
-        // Braces may hold slashes, so that the names of the pattern do not say how deep it goes.
+        // Braces may hold slashes, so the pattern's components do not bound the depth.
         let depth = (!text.contains("**") && !text.contains('{')).then(|| text.split('/').count());
         let glob = Some(glob.compile_matcher());
         let single = unit && !below.contains(SPECIAL);
         Ok(Self { written: written.into(), prefix, depth, glob, single })
     }
 
-    /// As it was written.
+    /// Returns the pattern as written.
     pub fn as_str(&self) -> &str {
         &self.written
     }
 
-    /// Replaces `out` by the groups that fit and exist now, in the order of their paths. A group
-    /// below one that fits is part of it and not listed.
+    /// Replaces `out` by the existing groups that match, in the order of their paths. A group below
+    /// a match is part of it and not listed.
     ///
     /// # Errors
     /// A directory of the cgroup file system cannot be listed, or several groups have the name of
-    /// one unit ([`LinuxError::Ambiguous`]); `out` is empty then.
+    /// one unit ([`LinuxError::Ambiguous`]). `out` is empty then.
     pub fn groups(
         &self,
         roots: &Roots,
@@ -176,7 +176,7 @@ impl GroupPattern {
                 let delegation = Delegation { owner: Owner::of(&mount), is_marked };
                 self.find(roots, delegation, buffers, out)
             }
-            // No mount point, no groups.
+            // Without the mount point there are no groups.
             Err(e) if means_gone(&e) => {
                 out.clear();
                 Ok(())
@@ -206,7 +206,7 @@ impl GroupPattern {
         out: &mut Vec<Cgroup>,
     ) -> Result<()> {
         let mut count = 0;
-        // The paths that are there keep their memory.
+        // The paths that exist already keep their memory.
         let mut add = |path: &Path| {
             match out.get_mut(count) {
                 Some(Cgroup { path: known }) => {
@@ -247,7 +247,7 @@ impl GroupPattern {
                 return Ok(Visit::Pass);
             }
             let deep = self.depth.is_some_and(|depth| below.components().count() >= depth);
-            // Where the search starts is what the operator wrote.
+            // The operator wrote the start of the search.
             let pass = deep || (directory != start && delegation.covers(directory));
             Ok(if pass { Visit::Pass } else { Visit::Enter })
         })
@@ -268,7 +268,7 @@ impl fmt::Display for GroupPattern {
     }
 }
 
-/// The kinds of units that systemd makes groups for (`systemd.resource-control(5)`).
+/// The kinds of units for which systemd creates groups (`systemd.resource-control(5)`).
 fn is_unit(name: &str) -> bool {
     let kinds = [".slice", ".scope", ".service", ".socket", ".mount", ".swap"];
     kinds.iter().any(|kind| name.ends_with(kind))
@@ -282,7 +282,7 @@ mod tests {
     use crate::topology::fixture;
 
     fn names(pattern: &str, roots: &Roots) -> Vec<String> {
-        // What was there before is replaced.
+        // Earlier content is replaced.
         let mut groups = vec![Cgroup::new("/of/another/pattern"); 5];
         let mut buffers = Buffers::default();
         GroupPattern::parse(pattern).unwrap().groups(roots, &mut buffers, &mut groups).unwrap();
@@ -333,7 +333,7 @@ mod tests {
             assert_eq!(names(written, &roots), redis, "{written}");
         }
         assert_eq!(names("user.slice/**/*.service", &roots), [user]);
-        // What the operator spells out is meant.
+        // An explicit path is never filtered.
         assert_eq!(names(&forged, &roots), [forged.as_str()]);
         assert_eq!(names(&format!("{user}/**/redis*"), &roots), [forged.as_str()]);
     }

@@ -9,7 +9,7 @@ use bstr::ByteSlice;
 use crate::bytes::{parsed, shown, words};
 use crate::error::{LinuxError, Result};
 
-/// Shares of time, in percent, and the time in all.
+/// Shares of time in percent, and the total time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Stall {
     /// Over the last 10 seconds, 0 to 100.
@@ -18,7 +18,7 @@ pub struct Stall {
     pub avg60: f64,
     /// Over the last five minutes, 0 to 100.
     pub avg300: f64,
-    /// Time stalled since the group was made.
+    /// Time stalled since the group's creation.
     pub total: Duration,
 }
 
@@ -32,10 +32,10 @@ pub struct MemoryPressure {
 }
 
 impl MemoryPressure {
-    /// Reads `memory.pressure`, or `/proc/pressure/memory`.
+    /// Parses `memory.pressure` or `/proc/pressure/memory`.
     ///
     /// # Errors
-    /// A line that is not as the kernel documents it.
+    /// A line differs from the kernel's documentation.
     pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut pressure = Self::default();
         for (index, line) in text.as_ref().lines().enumerate() {

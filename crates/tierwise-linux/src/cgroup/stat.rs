@@ -8,10 +8,10 @@ use bstr::ByteSlice;
 use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 
-/// Every line as key and value, in the file's order.
+/// Calls `take` with the key and value of every line, in the file's order.
 ///
 /// # Errors
-/// A line that is something else.
+/// A line has another form.
 pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)) -> Result<()> {
     for (index, line) in text.lines().enumerate() {
         let pair = line.split_once_str(b" ");
@@ -27,8 +27,8 @@ pub fn flat<'a>(path: &Path, text: &'a [u8], mut take: impl FnMut(&'a [u8], u64)
     Ok(())
 }
 
-/// Counters of `memory.stat`, since the group was made. `None` is a counter that this kernel does
-/// not have; those of tiering are there since Linux 6.12, `pgdemote_proactive` came later.
+/// Counters of `memory.stat` since the group's creation. `None` is a counter that this kernel does
+/// not have. Those of tiering exist since Linux 6.12; `pgdemote_proactive` came later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryStat {
     /// Pages promoted by NUMA balancing.
@@ -50,10 +50,10 @@ pub struct MemoryStat {
 }
 
 impl MemoryStat {
-    /// Reads `memory.stat`.
+    /// Parses `memory.stat`.
     ///
     /// # Errors
-    /// A line that is no key with a number.
+    /// A line is no key with a number.
     pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut counters = Self::default();
         flat(path, text.as_ref(), |key, value| {
@@ -73,7 +73,8 @@ impl MemoryStat {
         Ok(counters)
     }
 
-    /// Pages demoted by anyone; `None` if this kernel counts none by group.
+    /// Returns the pages demoted for any reason; `None` if this kernel has no such counters per
+    /// group.
     pub fn demoted(&self) -> Option<u64> {
         let all = [
             self.pgdemote_kswapd,
@@ -93,19 +94,19 @@ pub struct MemoryEvents {
     pub low: u64,
     /// Throttled above `memory.high`.
     pub high: u64,
-    /// About to pass `memory.max`.
+    /// About to exceed `memory.max`.
     pub max: u64,
     /// Reached `memory.max` and could not reclaim.
     pub oom: u64,
-    /// Processes killed for it.
+    /// Processes killed at `memory.max`.
     pub oom_kill: u64,
 }
 
 impl MemoryEvents {
-    /// Reads `memory.events`.
+    /// Parses `memory.events`.
     ///
     /// # Errors
-    /// A line that is no key with a number.
+    /// A line is no key with a number.
     pub fn parse(path: &Path, text: impl AsRef<[u8]>) -> Result<Self> {
         let mut events = Self::default();
         flat(path, text.as_ref(), |key, value| match key {

@@ -70,11 +70,11 @@ impl Admin {
         }
     }
 
-    /// Opens the directory. With a path, the places taken are recorded there. If a record of a
-    /// killed process exists, the kdamonds in it are turned off first.
+    /// Opens the directory. With a path, it records the kdamonds taken there. If a record of a
+    /// killed process exists, it first stops the kdamonds in it.
     ///
     /// # Errors
-    /// The kernel has no DAMON, or a kdamond of a killed process cannot be turned off.
+    /// The kernel has no DAMON, or a kdamond of a killed process cannot be stopped.
     pub fn open(roots: &Roots, record_path: Option<&Path>) -> Result<Self> {
         Self::probe(roots)?;
         if let Some(path) = record_path
@@ -146,9 +146,9 @@ impl Admin {
         Ok(chosen.into_iter().map(|index| Kdamond::at(&self.kdamonds, index)).collect())
     }
 
-    /// Records the threads of these kdamonds. Call it right after they are turned on. After `kill
-    /// -9`, a running kdamond whose thread was not recorded cannot be told from another program's,
-    /// and is left alone.
+    /// Records the threads of these kdamonds. Call it right after they are started. After `kill
+    /// -9`, a running kdamond whose thread was not recorded could belong to another program, and
+    /// stays as it is.
     ///
     /// # Errors
     /// DAMON's files no longer exist, or the record cannot be written.
@@ -219,12 +219,12 @@ fn kdamonds(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/mm/damon/admin/kdamonds")
 }
 
-/// Turns off the kdamonds that a killed process left on: places whose thread is the recorded one,
-/// or that were recorded before they were turned on and are still off. Returns those that stay on
-/// because they wait for a lock: a command to them would wait, too.
+/// Stops the kdamonds that a killed process left running: places whose thread is the recorded one,
+/// or that were recorded before their start and are still off. Returns those that stay on because
+/// they wait for a lock: a command to them would wait, too.
 ///
 /// # Errors
-/// A kdamond of the killed process cannot be turned off.
+/// A kdamond of the killed process cannot be stopped.
 fn clean_up(roots: &Roots, left: &KdamondRecord) -> Result<Vec<String>> {
     let (mut reader, mut waiting) = (Reader::default(), Vec::new());
     for taken in &left.taken {
@@ -257,8 +257,8 @@ pub enum Left {
     OtherBoot,
     /// These places were in the record. They are off, unless another program has taken them since.
     Places(Vec<u32>),
-    /// The record could not be used, and DAMON does not show which program turned a kdamond on; or
-    /// a kdamond waits for a lock and stays on. The text says what is known.
+    /// The record is unusable, and DAMON does not show which program started a kdamond; or a
+    /// kdamond waits for a lock and stays on. The text gives the known facts.
     Unknown(String),
 }
 
@@ -266,7 +266,7 @@ pub enum Left {
 /// record stays if a kdamond stays on.
 ///
 /// # Errors
-/// A kdamond of the killed process cannot be turned off, or the record cannot be removed.
+/// A kdamond of the killed process cannot be stopped, or the record cannot be removed.
 pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     let left = match KdamondRecord::load(record, roots)? {
         StateFileContent::Nothing => return Ok(Left::Nothing),
@@ -290,7 +290,7 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
     Ok(left)
 }
 
-/// Text that names the running kdamonds, for an operator who has to find their users.
+/// Returns a text that names the running kdamonds, for an operator who has to find their users.
 fn running(roots: &Roots) -> String {
     let directory = kdamonds(roots);
     let count = patience::number::<u32>(&directory.join("nr_kdamonds")).unwrap_or(0);

@@ -232,7 +232,7 @@ impl Kdamond {
         patience::write(&self.state, "update_schemes_stats")
     }
 
-    /// Counters of a scheme at the last [`Kdamond::update_stats`], since the kdamond was turned on.
+    /// Counters of a scheme at the last [`Kdamond::update_stats`], since the kdamond's start.
     ///
     /// # Errors
     /// There is no such scheme.
@@ -282,7 +282,7 @@ impl Drop for Kdamond {
         if !self.given_back
             && let Err(error) = self.clear()
         {
-            tracing::warn!(kdamond = self.index, %error, "could not turn a kdamond off");
+            tracing::warn!(kdamond = self.index, %error, "could not stop a kdamond");
         }
     }
 }
@@ -322,9 +322,9 @@ fn write_target(context: &Path, target: &DamonTarget) -> Result<()> {
     }
 }
 
-/// Path of the switch of the kernel module `damon_stat`, if it is on. The module then holds DAMON
-/// for itself (newer kernels may be built with it on), and no kdamond can be turned on until N is
-/// written there.
+/// Returns the path of the switch of the kernel module `damon_stat`, if it is on. The module then
+/// holds DAMON for itself (newer kernels may be built with it on), and no kdamond can start until N
+/// is written there.
 pub fn damon_stat(roots: &Roots) -> Option<PathBuf> {
     let switch = roots.sys.join("module/damon_stat/parameters/enabled");
     let text = file::text_if_there(&switch).ok().flatten()?;

@@ -192,7 +192,7 @@ fn bounds<T: ToString>(directory: &Path, range: &RangeInclusive<T>) -> Result<()
     patience::write(&directory.join("max"), &range.end().to_string())
 }
 
-/// Counters of a scheme since its kdamond was turned on.
+/// Counters of a scheme since its kdamond's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SchemeStats {
     /// Bytes of matching regions.
@@ -204,8 +204,8 @@ pub struct SchemeStats {
 }
 
 impl SchemeStats {
-    /// Reads the counters from the scheme's directory. The kdamond must have been told to update
-    /// them.
+    /// Reads the counters from the scheme's directory. The kdamond must have been commanded to
+    /// update them.
     ///
     /// # Errors
     /// A file is missing or does not hold a number.

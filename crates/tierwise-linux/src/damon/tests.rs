@@ -1,4 +1,4 @@
-//! Tests of the files written, left alone and restored.
+//! Tests of the files that are written, unchanged and restored.
 
 use std::fs;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Everything that takes the mmap lock of a process: reading its memory's layout, asking where its
-//! pages lie, moving them. It stands behind a trait, so that tests can bring a kernel that is full,
-//! slow or lies.
+//! The operations that take the mmap lock of a process: reading its memory's layout, querying the
+//! placement of its pages, moving them. They are a trait, so that tests supply a kernel that is
+//! full, slow or wrong.
 
 use std::time::{Duration, Instant};
 
@@ -15,23 +15,23 @@ use crate::roots::Roots;
 
 /// The kernel, as far as a mover needs it. Slices that belong together have the same length.
 pub trait Calls {
-    /// Monotonic time.
+    /// Returns the monotonic time.
     fn now(&mut self) -> Timestamp;
-    /// CPU time that the calling thread and its calls have used.
+    /// Returns the CPU time that the calling thread and its calls have used.
     fn cpu(&mut self) -> Duration;
     /// True if this process still runs.
     fn is_alive(&mut self, process: &Process) -> bool;
-    /// The number by which the pages of this very process are asked for and moved: that of a
-    /// thread that is alive. `None` if the process is gone.
+    /// Returns the id of a live thread of exactly this process, by which its pages are queried and
+    /// moved. `None` if the process is gone.
     fn thread(&mut self, process: &Process) -> Option<i32> {
         self.is_alive(process).then_some(process.pid)
     }
-    /// Charges the calls to come to this tenant, which may keep them waiting ([`crate::guard`]).
+    /// Charges the following calls to this tenant, which may delay them ([`crate::guard`]).
     fn charge(&mut self, _tenant: TenantId) {}
     /// Runs a call on a process that takes its mmap lock.
     ///
     /// # Errors
-    /// The process keeps the call waiting.
+    /// The process delays the call too long.
     fn guarded<T: Send + 'static>(
         &mut self,
         _pid: i32,
@@ -44,8 +44,8 @@ pub trait Calls {
     /// # Errors
     /// The call as a whole failed.
     fn nodes(&mut self, pid: i32, addresses: &[usize], status: &mut [i32]) -> Result<()>;
-    /// Moves pages to nodes; `shared` also those that other processes map. `status` as for
-    /// [`Calls::nodes`], but it may be left as it was, and may say what did not happen.
+    /// Moves pages to nodes; with `shared` also pages that other processes map. `status` is as for
+    /// [`Calls::nodes`], but entries may be untouched or wrong.
     ///
     /// # Errors
     /// The call as a whole failed; some pages may have moved.
@@ -67,11 +67,11 @@ pub struct HostKernel {
     started: Instant,
     guard: Guard,
     tenant: TenantId,
-    /// What a call takes with it, and brings back.
+    /// The arguments and results of one call.
     batch: CallArguments,
 }
 
-/// The arguments of a call, which are its own while it may wait.
+/// The arguments of a call. It owns them, because it may wait.
 #[derive(Debug, Default)]
 struct CallArguments {
     addresses: Vec<usize>,
@@ -80,7 +80,7 @@ struct CallArguments {
 }
 
 impl HostKernel {
-    /// Time starts now.
+    /// Starts the clock.
     pub fn new(roots: Roots) -> Self {
         Self {
             roots,

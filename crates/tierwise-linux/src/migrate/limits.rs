@@ -10,27 +10,27 @@ use tierwise_core::units::{Bandwidth, Timestamp};
 pub struct Limits {
     /// Bytes per second.
     pub bandwidth: Option<Bandwidth>,
-    /// Part of one CPU.
+    /// Fraction of one CPU.
     pub cpu: Option<f64>,
-    /// P99 of one call that is aimed at.
+    /// Target for the P99 of one call's duration.
     pub call: Duration,
-    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`): needs `CAP_SYS_NICE`, and
-    /// moves them for all.
+    /// Also move pages that other processes map (`MPOL_MF_MOVE_ALL`). This needs `CAP_SYS_NICE`,
+    /// and moves the pages for all of these processes.
     pub shared: bool,
 }
 
 impl Default for Limits {
-    /// No limits but katalyst's 20 ms a call.
+    /// No limits except katalyst's 20 ms per call.
     fn default() -> Self {
         Self { bandwidth: None, cpu: None, call: Duration::from_millis(20), shared: false }
     }
 }
 
-/// Tokens accumulate for at most this long, as in the engine's own budget: after an idle time no
+/// Tokens accumulate for at most this long, as in the engine's own budget: after an idle period no
 /// burst takes the memory bandwidth for longer than an application notices.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Tokens that come at a rate; unlimited without one. What is overdrawn is paid back first.
+/// Tokens that accumulate at a rate; unlimited without a rate. An overdraft is repaid first.
 ///
 /// ```
 /// use tierwise_core::units::Timestamp;
@@ -51,8 +51,8 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// So many tokens a second, in a bucket that holds at least `least` (the largest single thing
-    /// ever spent).
+    /// Creates a bucket with a rate of `per_second` that holds at least `least` (the largest single
+    /// amount ever spent).
     pub fn new(per_second: Option<u64>, least: u64) -> Self {
         let burst = u128::from(per_second.unwrap_or(0)) * BURST.as_nanos() / 1_000_000_000;
         let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(least);
@@ -60,12 +60,12 @@ impl TokenBucket {
         Self { per_second, most, tokens: most, refilled: None }
     }
 
-    /// Tokens left, negative if overdrawn. Time that runs backwards earns nothing.
+    /// Returns the tokens left, negative if overdrawn. Time that runs backwards earns nothing.
     pub fn left(&mut self, now: Timestamp) -> i64 {
         let Some(per_second) = self.per_second else { return i64::MAX };
         let since = now.since(*self.refilled.get_or_insert(now));
         let earned = u128::from(per_second) * since.as_nanos() / 1_000_000_000;
-        // Time whose tokens round down to none is not lost: the clock only moves with a token.
+        // Time that earns less than one token is not lost: the clock only advances with a token.
         if earned > 0 {
             let earned = i64::try_from(earned).unwrap_or(i64::MAX);
             self.tokens = self.tokens.saturating_add(earned).min(self.most);
@@ -74,37 +74,38 @@ impl TokenBucket {
         self.tokens
     }
 
-    /// Takes tokens, more than there are if it must be.
+    /// Takes tokens, even more than there are.
     pub fn spend(&mut self, tokens: u64) {
         self.tokens = self.tokens.saturating_sub(i64::try_from(tokens).unwrap_or(i64::MAX));
     }
 }
 
-/// The first batch: 64 pages take about 10 ms at the slowest rate seen (6,000 pages a second, in an
-/// emulated guest).
+/// The first batch: 64 pages take about 10 ms at the slowest rate measured (6,000 pages per second,
+/// in an emulated guest).
 const FIRST_BATCH: u32 = 64;
-/// The smallest: below this a call costs more to enter than to do.
+/// The smallest batch: below this size the call's fixed cost dominates.
 const MIN_BATCH: u32 = 8;
-/// The largest, 64 MiB: at the 10 GB/s of a fast machine 7 ms; more would only make buffers larger.
+/// The largest batch, 64 MiB: 7 ms at the 10 GB/s of a fast machine. A larger one would only
+/// enlarge buffers.
 const MAX_BATCH: u32 = 16_384;
-/// Growth of a batch: an eighth of the first, so that the target is approached from below in small
+/// Growth of a batch: an eighth of the first, so that it approaches the target from below in small
 /// steps.
 const STEP: u32 = 8;
-/// Calls that the percentile is taken over: the fewest of which a hundredth is a whole call,
-/// rounded up to a power of two.
+/// The number of calls of which the percentile is taken: the smallest of which a hundredth is a
+/// whole call, rounded up to a power of two.
 const WINDOW: usize = 128;
 
-/// The size of batches, in base pages: how many pages one call moves. While move_pages(2) runs it
-/// isolates pages and takes the process's mapping lock, so that a thread that faults waits.
-/// Katalyst, which moves pages of Kubernetes pods, aims at a P99 of a call of 20 ms; so does this.
+/// The size of batches, in base pages: the pages that one call moves. move_pages(2) isolates pages
+/// and takes the process's mapping lock, so that a thread that faults waits. The target is a P99 of
+/// 20 ms per call, as in katalyst, which moves pages of Kubernetes pods.
 ///
 /// The batch doubles while full batches take less than a quarter of the target, grows by a fixed
-/// step while they take less than three quarters, holds above that, and is halved by a call beyond
-/// the target (slow start, additive increase, multiplicative decrease, as in congestion control). A
-/// quarter left over is room for the copy that meets a busy memory bus; halving on each overrun
-/// keeps overruns below one call in a hundred unless the machine is so slow that the smallest batch
-/// is too large. Large batches matter: each call first drains every CPU's LRU caches, which
-/// in an emulated guest takes as long as moving fifty pages.
+/// step while they take less than three quarters, and stays above that. A call beyond the target
+/// halves it (slow start, additive increase, multiplicative decrease, as in congestion control).
+/// The quarter left over absorbs a copy that meets a busy memory bus. Halving on each overrun keeps
+/// overruns below one call in a hundred, unless the machine is so slow that the smallest batch is
+/// too large. Large batches matter: each call first drains every CPU's LRU caches, which in an
+/// emulated guest takes as long as moving fifty pages.
 ///
 /// ```
 /// use std::time::Duration;
@@ -129,25 +130,24 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Aims at this P99 of a call.
+    /// Creates a pace with this target for the P99 of a call.
     pub fn new(target: Duration) -> Self {
         Self { target, pages: FIRST_BATCH, window: [Duration::ZERO; WINDOW], calls: 0 }
     }
 
-    /// How many base pages the next call should move at most.
+    /// Returns the limit of base pages for the next call.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Learns from a call.
+    /// Adapts the batch to a call's duration.
     pub fn took(&mut self, pages: u32, time: Duration) {
         self.window[self.calls % WINDOW] = time;
         self.calls += 1;
-        // A batch that was not nearly full says nothing about one that is.
+        // A small batch does not predict the duration of a full one.
         let full = pages >= self.pages / 4 * 3;
         if time > self.target {
-            // What was too much is what was moved, which may be one huge page and more than was
-            // asked for.
+            // The pages moved were too many. They may exceed the limit by one huge page.
             self.pages = (self.pages.min(pages.max(MIN_BATCH)) / 2).max(MIN_BATCH);
         } else if full && time < self.target / 4 {
             self.pages = (self.pages * 2).min(MAX_BATCH);
@@ -156,7 +156,7 @@ impl Pace {
         }
     }
 
-    /// 99th percentile of the last calls; zero before the first.
+    /// Returns the 99th percentile of the last calls; zero before the first.
     pub fn p99(&self) -> Duration {
         let mut times = self.window;
         let known = &mut times[..self.calls.min(WINDOW)];
@@ -165,11 +165,11 @@ impl Pace {
     }
 }
 
-/// After the first failure. kswapd, which would make room, is woken by the failure and needs about
-/// this long for a batch (its own waits are `HZ/10`, mm/vmscan.c).
+/// The wait after the first failure. The failure wakes kswapd, which needs about this long to free
+/// a batch (its own waits are `HZ/10`, mm/vmscan.c).
 const FIRST_WAIT: Duration = Duration::from_millis(100);
-/// The longest wait. Free memory is read more often than this by the engine, but its plan may be
-/// older than the room.
+/// The longest wait. The engine reads free memory more often, but its plan may be older than the
+/// free memory.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
@@ -179,20 +179,20 @@ struct Full {
     until: Timestamp,
 }
 
-/// The nodes that were full, and when each is asked again: each failure doubles the wait, a success
-/// ends it.
+/// The full nodes, and the end of each one's wait. Each failure doubles the wait; a success ends
+/// it.
 #[derive(Debug, Clone, Default)]
 pub struct Backoff {
     nodes: Vec<Full>,
 }
 
 impl Backoff {
-    /// Whether the node should not be asked now.
+    /// True while the node must not be tried.
     pub fn is_waiting(&self, node: i32, now: Timestamp) -> bool {
         self.nodes.iter().any(|f| f.node == node && now < f.until)
     }
 
-    /// The node had no room.
+    /// Records that the node had no free memory.
     pub fn failed(&mut self, node: i32, now: Timestamp) {
         match self.nodes.iter_mut().find(|f| f.node == node) {
             Some(full) => {
@@ -203,7 +203,7 @@ impl Backoff {
         }
     }
 
-    /// The node had room.
+    /// Records that the node had free memory.
     pub fn succeeded(&mut self, node: i32) {
         self.nodes.retain(|f| f.node != node);
     }
@@ -215,8 +215,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever a page costs, and with one call in a few hundred delayed, the P99 keeps to the
-        /// target.
+        /// The P99 stays within the target at any cost per page, with one delayed call in a few
+        /// hundred.
         #[test]
         fn p99_keeps_to_the_target(cost_us in 1u32..500, delayed in 200u32..1000) {
             let target = Duration::from_millis(20);

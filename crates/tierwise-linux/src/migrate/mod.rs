@@ -1,12 +1,12 @@
-//! Moving pages on a live host.
+//! Migration of pages on a live host.
 //!
-//! - [`mover`]: move_pages(2) in batches, with every page's placement verified afterwards.
-//! - [`calls`]: the system calls that it needs, as a trait, so that tests drive it with a kernel of
-//!   their own.
-//! - [`limits`]: bytes, CPU time and the length of a call that a mover may take, and its wait after
-//!   a full node.
-//! - [`page_cache`]: pages of files that no process maps, moved by the kernel.
-//! - [`unmanaged`]: room that idle memory of no tenant makes.
+//! - [`mover`]: move_pages(2) in batches; it verifies every page's placement afterwards.
+//! - [`calls`]: the system calls of the mover, as a trait, so that tests supply a kernel of their
+//!   own.
+//! - [`limits`]: the bytes, CPU time and call length that a mover may use, and its wait after a
+//!   full node.
+//! - [`page_cache`]: migration by the kernel of file pages that no process maps.
+//! - [`unmanaged`]: demotion of idle memory of no tenant.
 
 pub mod calls;
 pub mod limits;

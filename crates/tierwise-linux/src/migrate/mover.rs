@@ -1,21 +1,20 @@
-//! Moves pages of processes to nodes by move_pages(2), and reports one outcome for each.
+//! Moves pages of processes to nodes with move_pages(2), and reports one outcome per page.
 //!
-//! 1. Requests that follow each other and belong to one process go in one call, as many as [`Pace`]
-//!    lets through. The process is checked before each call, so that no page of a process that got
-//!    a dead one's number is moved, and after it: what moved in a call during which it ended is in
+//! 1. Consecutive requests of one process share a call, up to the limit of [`Pace`]. The mover
+//!    checks the process before each call, so that it moves no page of a process that reuses a dead
+//!    one's pid, and after it: the pages moved in a call during which the process ended are in
 //!    doubt, and no success.
-//! 2. Where the pages lie is asked before: what is there already, or is gone, is not moved.
-//! 3. Where they lie is asked again afterwards, and only that decides. Return codes lie: a
+//! 2. It queries the pages' nodes first, and does not move a page that is gone or already there.
+//! 3. It queries the nodes again afterwards, and only this result counts. Return codes lie: a
 //!    migration can fall back to its source and report success, and a call that gives up early
-//!    leaves status entries as they were.
-//! 4. What was busy is tried again when everything else has had its turn, [`ATTEMPTS`] times in
-//!    all. A node that was full is not asked again before [`Backoff`] says so.
-//! 5. Bytes moved and CPU time used come from [`Limits`]; what they do not cover is reported
-//!    as [`FailReason::Budget`].
+//!    leaves status entries untouched.
+//! 4. It retries busy pages after all other requests, [`ATTEMPTS`] tries in total. It does not try
+//!    a full node before its [`Backoff`] ends.
+//! 5. [`Limits`] bounds bytes moved and CPU time. Requests beyond them end with
+//!    [`FailReason::Budget`].
 //!
-//! A huge page is given once, by its first address and its size: the kernel moves it whole, or
-//! splits it when the target has no huge page free. Its first base page stands for it when it is
-//! verified.
+//! A huge page is one request, with its first address and its size: the kernel moves it whole, or
+//! splits it when the target has no huge page free. The mover verifies its first base page only.
 
 use std::time::Duration;
 
@@ -28,15 +27,15 @@ use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
 
-/// How often a busy page is tried in one run. The kernel itself retries ten times within a call
-/// (`NR_MAX_MIGRATE_PAGES_RETRY`), so what is busy after that is mostly busy for long; but a page
+/// Tries of a busy page in one run. The kernel itself retries ten times within a call
+/// (`NR_MAX_MIGRATE_PAGES_RETRY`), so a page that is busy after that mostly stays busy. But a page
 /// that sat in another CPU's LRU batch is free by the next call.
 pub const ATTEMPTS: u32 = 3;
 
 /// The bucket holds at least a huge page, or a low rate could never pay for one.
 const MAX_PAGE: u64 = 2 << 20;
 
-/// What status entries hold before a call: no node, and no error number of Linux.
+/// The value of status entries before a call: no node, and no error number of Linux.
 const UNTOUCHED: i32 = i32::MIN;
 
 /// A page to move.
@@ -46,9 +45,9 @@ pub struct MoveRequest {
     pub tenant: TenantId,
     /// Process that maps the page.
     pub process: Process,
-    /// Its first address.
+    /// First address of the page.
     pub address: u64,
-    /// Its size in bytes: a base page's, or a huge page's.
+    /// Size in bytes, of a base page or a huge page.
     pub bytes: u64,
     /// Target node.
     pub node: u32,
@@ -59,26 +58,26 @@ pub struct MoveRequest {
 pub struct Moved {
     /// Node before the move; `None` if the page was not present or its node was never read.
     pub from: Option<u32>,
-    /// Moved, or why not.
+    /// Success, or the reason of the failure.
     pub result: std::result::Result<(), FailReason>,
 }
 
 /// Counters of a mover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MoverCounters {
-    /// Calls that moved.
+    /// Calls of move_pages(2) that moved.
     pub calls: u64,
     /// Bytes verified to have moved.
     pub bytes: u64,
-    /// Pages reported as moved and found where they were.
+    /// Pages that the kernel reported as moved but that stayed.
     pub lies: u64,
-    /// Pages moved in a call during which their process ended: they may be of another process.
+    /// Pages moved in a call during which their process ended: they may belong to another process.
     pub in_doubt: u64,
-    /// Pages tried again.
+    /// Pages retried.
     pub retries: u64,
 }
 
-/// Moves pages. Buffers are kept from run to run.
+/// Moves pages. It keeps its buffers from run to run.
 #[derive(Debug)]
 pub struct Mover {
     shared: bool,
@@ -95,7 +94,7 @@ pub struct Mover {
 }
 
 impl Mover {
-    /// A mover with full buckets.
+    /// Creates a mover with full buckets.
     pub fn new(limits: &Limits) -> Self {
         let nanoseconds = |share: f64| (share.max(0.0) * 1e9) as u64;
         Self {
@@ -111,21 +110,21 @@ impl Mover {
         }
     }
 
-    /// Counters so far.
+    /// Returns the counters so far.
     pub fn tally(&self) -> MoverCounters {
         self.tally
     }
 
-    /// 99th percentile of the last calls' durations.
+    /// Returns the 99th percentile of the last calls' durations.
     pub fn call_p99(&self) -> Duration {
         self.pace.p99()
     }
 
-    /// Carries out requests in their order; `out[i]` becomes what came of `requests[i]`.
+    /// Executes requests in order; `out[i]` becomes the outcome of `requests[i]`.
     ///
     /// # Errors
     /// The kernel refuses to move pages at all (`EPERM`, `ENODEV`, `EINVAL`, `ENOSYS`). `out` is
-    /// complete even then; what was not reached counts as cut by the budget.
+    /// complete even then: requests that were not reached count as cut by the budget.
     pub fn run(
         &mut self,
         calls: &mut impl Calls,
@@ -133,7 +132,7 @@ impl Mover {
         out: &mut Vec<Moved>,
     ) -> Result<()> {
         out.clear();
-        // Whatever is not reached was cut off by the budget.
+        // Requests that are not reached were cut by the budget.
         out.resize(requests.len(), Moved { from: None, result: Err(FailReason::Budget) });
         self.todo.clear();
         self.todo.extend(0..requests.len() as u32);
@@ -151,7 +150,7 @@ impl Mover {
         Ok(())
     }
 
-    /// Tries everything in `todo` once; false if the budget ended it.
+    /// Tries every request in `todo` once; false if the budget ended the pass.
     fn pass(
         &mut self,
         calls: &mut impl Calls,
@@ -179,9 +178,9 @@ impl Mover {
         Ok(true)
     }
 
-    /// Fills the batch from `todo[at..]`: one process, not more pages than the pace and bytes than
-    /// the budget allows, but always one page if the budget has it. Returns where the next batch
-    /// starts.
+    /// Fills the batch from `todo[at..]`: pages of one process, within the limits of pace and
+    /// budget, but always at least one page if the budget has any. Returns the start of the next
+    /// batch.
     fn fill(&mut self, requests: &[MoveRequest], mut at: usize, affordable: i64) -> usize {
         let most = u64::from(self.pace.pages()) * PAGE_SIZE;
         let mut bytes = 0;
@@ -243,8 +242,8 @@ impl Mover {
         }
     }
 
-    /// Leaves in the batch what lies elsewhere and may be asked for now; everything else has its
-    /// outcome.
+    /// Keeps the pages in the batch that are on another node and may move now; writes the outcomes
+    /// of the others.
     fn keep_what_must_move(&mut self, calls: &mut impl Calls, out: &mut [Moved]) {
         let now = calls.now();
         let batch = &mut self.batch;
@@ -278,7 +277,7 @@ impl Mover {
         let time = calls.now().since(before);
         let bytes: u64 = batch.requests.iter().map(|&i| requests[i as usize].bytes).sum();
         if let Err(LinuxError::Locked { .. }) = answer {
-            // How long a process waits for itself says nothing about the others.
+            // One process's delay does not predict that of others.
             return answer;
         }
         self.pace.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
@@ -292,7 +291,7 @@ impl Mover {
         calls.nodes(pid, &batch.addresses, &mut batch.placed)
     }
 
-    /// Writes the outcomes of the pages that were asked for: where they lie decides.
+    /// Writes the outcomes of the pages that the call moved, by their placement afterwards.
     fn judge(
         &mut self,
         calls: &mut impl Calls,
@@ -320,14 +319,14 @@ impl Mover {
         self.note_full_nodes(out, now);
     }
 
-    /// A node is full if nothing of the batch found room there.
+    /// Marks a node full if it accepted no page of the batch.
     fn note_full_nodes(&mut self, out: &[Moved], now: Timestamp) {
         let batch = &self.batch;
         let results = || batch.nodes.iter().zip(&batch.requests);
         for (&node, &index) in results() {
             match out[index as usize].result {
                 Ok(()) => self.backoff.succeeded(node),
-                // Once for each batch: the first failure makes it wait.
+                // Once per batch: the first failure starts the wait.
                 Err(FailReason::TargetFull) if !self.backoff.is_waiting(node, now) => {
                     let room =
                         results().any(|(n, &i)| *n == node && out[i as usize].result.is_ok());
@@ -340,8 +339,8 @@ impl Mover {
         }
     }
 
-    /// The process ended since it was asked for last: what moved may be of a process that has its
-    /// number now. It counts as gone, and its bytes as used.
+    /// Handles a process that ended during the call: the moved pages may belong to a process that
+    /// reuses its pid. They count as gone, and their bytes as used.
     fn doubt(&mut self, process: &Process, requests: &[MoveRequest], out: &mut [Moved]) {
         let batch = &self.batch;
         let mut pages = 0;
@@ -375,8 +374,8 @@ impl Mover {
         };
         match source.raw_os_error() {
             Some(libc::ESRCH) => self.all(out, FailReason::NotPresent),
-            // Without memory even for the question: the pages stay, and are not tried again in this
-            // run.
+            // The kernel lacks memory even for the query: the pages stay, and this run does not
+            // retry them.
             Some(libc::ENOMEM | libc::EBUSY | libc::EAGAIN | libc::EINTR) => {
                 self.all(out, FailReason::Busy);
             }
@@ -395,13 +394,13 @@ impl Mover {
     }
 }
 
-/// Whether a number, which is that of a thread of a process, was not given to another meanwhile.
-/// The number of the process is its own as long as one of its threads is alive.
+/// True if a thread's id still belongs to the process. A process keeps its pid while one of its
+/// threads lives.
 fn is_still(calls: &mut impl Calls, process: &Process, thread: i32) -> bool {
     calls.thread(process).is_some_and(|now| now == thread || thread == process.pid)
 }
 
-/// The arguments of one call, and what came back.
+/// The arguments and results of one call.
 #[derive(Debug, Default)]
 struct Batch {
     requests: Vec<u32>,
@@ -421,12 +420,11 @@ impl Batch {
     fn push(&mut self, index: u32, request: &MoveRequest) {
         self.requests.push(index);
         self.addresses.push(request.address as usize);
-        // No kernel has more nodes than an int can count; one that is out of range is refused by
-        // it.
+        // No kernel has more nodes than an int can count; the kernel refuses one out of range.
         self.nodes.push(i32::try_from(request.node).unwrap_or(i32::MAX));
     }
 
-    /// Keeps entry `from` as entry `to` of the call to come.
+    /// Keeps entry `from` as entry `to` of the next call.
     fn keep(&mut self, from: usize, to: usize) {
         self.requests[to] = self.requests[from];
         self.addresses[to] = self.addresses[from];
@@ -450,36 +448,35 @@ impl Batch {
     }
 }
 
-/// What came of a page that should be on `node`, is on `placed`, and of which the kernel said
-/// `status`.
+/// The outcome of a page with target `node`, placement `placed` and the kernel's `status`.
 fn verdict(node: i32, placed: i32, status: i32) -> std::result::Result<(), FailReason> {
     if placed == node {
         Ok(())
     } else if placed < 0 {
         Err(absent(placed))
     } else if status == -libc::ENOMEM || status == node {
-        // Reported as moved and still elsewhere: the kernel fell back because the target had no
-        // room.
+        // Reported as moved but elsewhere: the kernel fell back because the target had no free
+        // memory.
         Err(FailReason::TargetFull)
     } else {
         Err(FailReason::Busy)
     }
 }
 
-/// Why a page has no node.
+/// The reason why a page has no node.
 fn absent(status: i32) -> FailReason {
-    // Not mapped, swapped out, or the shared page of zeros, which is nobody's.
+    // Not mapped, swapped out, or the shared page of zeros, which belongs to no process.
     let gone = [libc::ENOENT, libc::EFAULT].iter().any(|&e| status == -e);
     if gone { FailReason::NotPresent } else { FailReason::Busy }
 }
 
-/// Whether a busy page may be free by the next call. One that other processes map too (`EACCES`)
+/// True if a busy page may be free by the next call. A page that other processes map too (`EACCES`)
 /// will not be.
 fn is_worth_another_try(status: i32) -> bool {
     status != -libc::EACCES
 }
 
-/// Whether a call as a whole failed because a node had no room.
+/// True if a call as a whole failed because a node had no free memory.
 fn is_no_memory(error: &LinuxError) -> bool {
     let LinuxError::Process { source, .. } = error else { return false };
     source.raw_os_error() == Some(libc::ENOMEM)

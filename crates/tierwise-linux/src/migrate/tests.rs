@@ -1,5 +1,5 @@
-//! A kernel of the tests' own: pages that are busy, pinned, vanish, or are reported as moved and
-//! are not; nodes that are full; processes that die; calls that fail as a whole.
+//! A simulated kernel: pages that are busy, pinned, vanish, or are reported as moved but stay;
+//! nodes that are full; processes that die; calls that fail as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,9 +19,9 @@ use crate::roots::Roots;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Nature {
     Plain,
-    /// Busy for so many calls, then plain.
+    /// Busy for this many calls, then plain.
     Busy(u32),
-    /// The call says it moved and it did not.
+    /// The call reports a move but does not move it.
     Lies,
     /// Unmapped while the call runs.
     Vanishes,
@@ -41,9 +41,9 @@ struct Page {
 struct FakeKernel {
     pages: HashMap<usize, Page>,
     dead: HashSet<i32>,
-    /// Pages that a node still has room for; without an entry, all.
+    /// Free pages of a node; unlimited without an entry.
     room: HashMap<i32, u32>,
-    /// What a moving call answers as a whole.
+    /// Result of a moving call as a whole.
     refuses: Option<i32>,
     cost: Duration,
     clock: Duration,
@@ -51,12 +51,12 @@ struct FakeKernel {
     ends: Option<Ends>,
 }
 
-/// When the process ends.
+/// Time at which the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// While its pages are asked for: the kernel calls an address space that is gone invalid.
+    /// During the query: the kernel calls an address space that is gone invalid.
     AtTheQuestion,
-    /// After its pages were moved, or those of one that got its number.
+    /// After the move of its pages, or of those of a process that reuses its pid.
     AfterTheMove,
 }
 
@@ -194,8 +194,8 @@ fn placement_decides_and_not_the_return_code() {
     assert_eq!((out[6].from, out[7].from), (Some(0), None));
     let tally = mover.tally();
     assert_eq!((tally.lies, tally.bytes), (1, 2 * PAGE_SIZE));
-    // The six that lay elsewhere, then twice the three that were busy: one of them came through the
-    // last time.
+    // The six that were elsewhere, then twice the three that were busy: one of them moved in the
+    // last call.
     assert_eq!(fake.batches, [(7, 6), (7, 3), (7, 3)]);
     assert_eq!(tally.retries, 6);
 }
@@ -250,7 +250,7 @@ fn full_node_is_left_alone_briefly() {
     assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
     assert_eq!(results(&run(&mut fake, &mut mover, &requests)), full);
     assert_eq!(fake.batches.len(), 1, "the second run must not have called");
-    // Another node is not concerned.
+    // Another node is not affected.
     assert!(run(&mut fake, &mut mover, &[request(0, 7, 2)])[0].result.is_ok());
     fake.room.insert(0, 9);
     fake.clock += Duration::from_millis(100);
@@ -346,8 +346,8 @@ fn nature() -> impl Strategy<Value = Nature> {
 }
 
 proptest! {
-    /// Whatever the kernel does, every request has exactly one outcome, and it is what the pages'
-    /// places say.
+    /// Whatever the kernel does, every request has exactly one outcome, and it matches the pages'
+    /// placement.
     #[test]
     fn every_request_has_its_placements_outcome(
         natures in proptest::collection::vec((nature(), 0i32..3), 1..60),
@@ -362,7 +362,7 @@ proptest! {
         }
         fake.room.insert(0, room);
         fake.dead.insert(dead);
-        // A page is asked for once, as the engine does.
+        // A page is requested once, as the engine does.
         let mut asked = HashSet::new();
         let requests: Vec<MoveRequest> = wanted
             .iter()

@@ -1,13 +1,13 @@
-//! Room that idle unmanaged memory makes: the kernel demotes what no tenant holds and nothing has
-//! accessed for some time, page cache and anonymous memory, by the generations of each control
+//! Demotion of idle unmanaged memory: the kernel demotes page cache and anonymous memory that
+//! belongs to no tenant and was not accessed for some time, by the generations of each control
 //! group ([`mglru`]).
 //!
-//! A page of a generation was not accessed since the next generation was made, so that generation's
-//! age is the time for which the page is idle at least. The kernel makes new generations under
-//! pressure only; without any, this module does, at most one in half the idle time.
+//! A page of a generation was not accessed since the next generation was made. That generation's
+//! age is therefore the least time for which the page is idle. The kernel makes new generations
+//! only under pressure; without pressure this module does, at most one per half the idle time.
 //!
-//! The kernel demotes here and nothing else: a debugfs eviction is proactive reclaim, which leaves
-//! a page where it is if the slower tier has no room (`mm/vmscan.c`, `shrink_folio_list`).
+//! The kernel only demotes here: a debugfs eviction is proactive reclaim, which leaves a page where
+//! it is if the slower tier has no free memory (`mm/vmscan.c`, `shrink_folio_list`).
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::roots::Roots;
 /// New generations per call: each walks the page tables of a control group's processes.
 const MAX_AGED: usize = 4;
 
-/// The control groups whose memory stays where it is: those that hold tenants.
+/// The control groups whose memory stays: those that hold tenants.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TenantCgroups {
     /// With all groups below them.
@@ -41,11 +41,10 @@ impl TenantCgroups {
         self.trees.push(name.into_os_string().into_encoded_bytes());
     }
 
-    /// Adds the control group in which a process of a tenant lives. A process that has ended has
-    /// none.
+    /// Adds the control group of a tenant's process. A process that has ended has none.
     ///
     /// # Errors
-    /// Its group cannot be read.
+    /// The process's group cannot be read.
     pub fn add_process(&mut self, roots: &Roots, process: &Process) -> Result<()> {
         let path = roots.proc.join(process.pid.to_string()).join("cgroup");
         let text = match file::bytes(&path) {
@@ -63,8 +62,8 @@ impl TenantCgroups {
     }
 }
 
-/// Has the kernel demote up to `most` bytes of a node that were idle for `idle` at least and belong
-/// to no tenant. Returns the amount that it was asked to demote.
+/// Makes the kernel demote up to `most` bytes of a node that were idle for at least `idle` and
+/// belong to no tenant. Returns the amount that it requested.
 ///
 /// # Errors
 /// There are no generations ([`mglru::probe`]), or the kernel does not demote
@@ -109,7 +108,7 @@ fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u
     Ok(wanted)
 }
 
-/// Whether the youngest generation is so old that idle memory could not be told apart in time.
+/// True if the youngest generation is so old that idle memory could not be recognised in time.
 fn is_stale(generations: &[Generation], idle: Duration) -> bool {
     let holds = generations.iter().any(|g| g.anon + g.file > 0);
     holds && generations.last().is_some_and(|youngest| youngest.age >= idle / 2)
@@ -156,7 +155,7 @@ memcg    43 /shop/web
         (tree, roots)
     }
 
-    /// The bytes demoted, and the last order that the kernel got.
+    /// Returns the bytes demoted, and the last command that the kernel got.
     fn ordered(generations: &str, idle: Duration, most: u64) -> (u64, String) {
         let (_tree, roots) = tree(generations);
         let mut managed = TenantCgroups::default();

@@ -2,8 +2,8 @@
 //! processes.
 //!
 //! Neighbouring frames may belong to any process. The access count of a piece of [`PIECE`] bytes of
-//! addresses is therefore the mean of the regions that its frames lie in. Reading page tables takes
-//! as long as they are large: with more than [`PAGES`] pages the processes take turns.
+//! addresses is therefore the mean over the regions of its frames. Reading page tables takes as
+//! long as they are large: with more than [`PAGES`] pages the processes take turns.
 
 use super::walk::Walk;
 use super::{AccessReport, MonitorTarget, ProcessRegion};

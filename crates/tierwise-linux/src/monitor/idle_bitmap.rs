@@ -61,7 +61,7 @@ impl IdleBitmap {
     /// Opens the bitmap.
     ///
     /// # Errors
-    /// As [`probe`].
+    /// The error of [`probe`].
     pub fn new(roots: &Roots) -> Result<Self> {
         probe(roots)?;
         Ok(Self {

@@ -15,8 +15,8 @@ use crate::process::{PageState, Task};
 use crate::roots::Roots;
 
 /// Checks that this kernel tracks writes, as far as that shows without touching a process. The file
-/// is there on every kernel with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY`
-/// the kernel never sets a bit again.
+/// exists on every kernel with `CONFIG_PROC_PAGE_MONITOR`, but without `CONFIG_MEM_SOFT_DIRTY` the
+/// kernel never sets a bit again.
 ///
 /// # Errors
 /// The error names the reason and the remedy.

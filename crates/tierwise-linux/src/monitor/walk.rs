@@ -28,7 +28,7 @@ pub(super) struct Walk {
     processes: Vec<(Process, Mounts)>,
 }
 
-/// Logs a failure of one process: monitoring goes on, and the survey, which reads the same files,
+/// Logs a failure of one process: monitoring continues, and the survey, which reads the same files,
 /// reports it. A failure of the machine is returned and ends monitoring.
 fn one_of_many(process: Process, error: LinuxError) -> Result<()> {
     if error.is_of_machine() {

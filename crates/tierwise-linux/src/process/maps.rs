@@ -14,7 +14,7 @@
 //! - device memory, DAX and the kernel's own pages (`[vdso]`, `[vvar]`, `[vsyscall]`): they do not
 //!   move.
 //!
-//! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel answers such moves
+//! Huge pages of a memfd (`MFD_HUGETLB`) look like any memfd here; the kernel handles such moves
 //! page by page.
 
 use bstr::ByteSlice;

@@ -1,6 +1,6 @@
 //! A process: its identity, its mappings, and the presence and location of its pages.
 //!
-//! - [`identity`]: tells a process from a later one with the same pid.
+//! - [`identity`]: distinguishes a process from a later one with the same pid.
 //! - [`maps`]: reads its mappings, and selects those worth tiering.
 //! - [`resident`]: finds present pages, with `PAGEMAP_SCAN` or `/proc/PID/pagemap`.
 //! - [`task`]: finds the thread through which its memory is reached.

@@ -64,8 +64,8 @@ const MASK_WORDS: usize = 1024 / usize::BITS as usize;
 /// Bits of a node mask, and one more: set_mempolicy(2) leaves the last out.
 const MASK_BITS: usize = 1024 + 1;
 
-/// Has this thread, and those that it starts from now on, allocate on a node, and moves what this
-/// process has on the `others` there: set_mempolicy(2) and migrate_pages(2).
+/// Makes this thread, and those that it starts from now on, allocate on a node, and moves this
+/// process's memory on the `others` there: set_mempolicy(2) and migrate_pages(2).
 ///
 /// # Errors
 /// A node is not there, or the kernel refuses.

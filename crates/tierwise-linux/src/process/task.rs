@@ -45,7 +45,7 @@ impl Task {
         }
         let directory = roots.proc.join(format!("{pid}/task"));
         let failed = |e| LinuxError::file(&directory, "list", e);
-        // All threads are listed, as all processes are: the tenant pays for what they cost.
+        // All threads are listed, as all processes are: the tenant pays for their cost.
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
             let Some(tid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };

@@ -1,9 +1,9 @@
-//! Whether a process is a QEMU that may be believed, and whose.
+//! Checks that a process is a trustworthy QEMU, and returns its user.
 //!
-//! A process says of itself what it likes: its command line, its name, and in a mount namespace of
-//! its own even the path of its executable. What it cannot choose is the file that it runs, if only
-//! root can put files there, and its user. What runs in it belongs to its user all the same, who
-//! may trace it: an executable tells what a process is, and its user whether to believe it.
+//! A process controls its command line, its name, and in a mount namespace of its own even the path
+//! of its executable. It does not control the file that it runs, if only root can write there, or
+//! its user. The code that runs in it still belongs to its user, who may trace it. So the
+//! executable identifies the process, and its user decides the trust.
 
 use std::fs;
 use std::io;
@@ -17,18 +17,18 @@ use rustix::process::geteuid;
 use crate::bytes::quoted;
 use crate::roots::Roots;
 
-/// Permissions of the group and of others to write, and the bit that keeps them from others' files
-/// in a directory.
+/// Write permissions of the group and of others, and the bit that protects other users' files in a
+/// directory.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// What the kernel appends to the path of a file that is there no more.
+/// Suffix that the kernel appends to the path of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 
-/// The user of a QEMU process.
+/// Returns the user of a QEMU process.
 ///
 /// # Errors
-/// It is none, or one that may not be believed; in words, without the process's number.
+/// The process is no QEMU, or not a trustworthy one. The text leaves out the pid.
 pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     let exe = roots.proc.join(format!("{pid}/exe"));
     let path = fs::read_link(&exe).map_err(|e| format!("its executable is not known ({e})"))?;
@@ -37,14 +37,14 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
         return Err(format!("it runs {}, which is no QEMU", shown()));
     }
     let changeable = || format!("others than root may change {} that it runs", shown());
-    // From the root down: nothing below a directory of another user's is looked at, where a file
-    // system of theirs may let whoever asks wait.
+    // From the root down: nothing below another user's directory is read, because that user's file
+    // system may block the caller.
     let directories: Vec<&Path> = path.ancestors().skip(1).collect();
     if !directories.into_iter().rev().all(is_safe_directory) {
         return Err(changeable());
     }
     let runs = cached(&exe).map_err(|e| format!("it runs {}: {e}", shown()))?;
-    // The path is of its mount namespace. In ours the same file must be there.
+    // The path belongs to the process's mount namespace. Ours must have the same file there.
     let here = cached(&path);
     let file = |of: &Statx| (of.stx_dev_major, of.stx_dev_minor, of.stx_ino);
     if here.ok().as_ref().map(file) != Some(file(&runs)) {
@@ -61,9 +61,8 @@ pub(crate) fn user(roots: &Roots, pid: i32) -> Result<u32, String> {
     real_user(roots, pid).ok_or_else(|| "its user is not known".to_owned())
 }
 
-/// Whether a process runs something that is called as QEMU is: `qemu-system-x86_64` of most
-/// distributions, `qemu-kvm` of Red Hat's, `kvm` of older Debian's. To be believed it takes more
-/// ([`user`]).
+/// True if the name of a process's executable is one of QEMU's: `qemu-system-x86_64` of most
+/// distributions, `qemu-kvm` of Red Hat's, `kvm` of older Debian's. Trust needs more ([`user`]).
 pub(crate) fn is_called_qemu(roots: &Roots, pid: i32) -> bool {
     fs::read_link(roots.proc.join(format!("{pid}/exe"))).is_ok_and(|path| is_name(&path))
 }
@@ -74,13 +73,14 @@ fn is_name(path: &Path) -> bool {
     name.starts_with(b"qemu-system-") || name == b"qemu-kvm" || name == b"kvm"
 }
 
-/// What is known of a file without asking its file system, which may be the process's own.
+/// Reads a file's cached attributes without a call to its file system, which may be the process's
+/// own.
 fn cached(path: &Path) -> io::Result<Statx> {
     Ok(statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?)
 }
 
-/// Whether only root, or the user who runs this, may change a file; one that is kept by the given
-/// bit counts as well.
+/// True if only root or the current user may change a file. A file protected by the given bit
+/// counts as well.
 fn is_safe(owner: u32, mode: u32, kept_by: u32) -> bool {
     let owned = owner == 0 || owner == geteuid().as_raw();
     owned && (mode & OTHERS_WRITE == 0 || mode & kept_by != 0)
@@ -91,17 +91,17 @@ fn is_safe_directory(directory: &Path) -> bool {
         .is_ok_and(|found| found.is_dir() && is_safe(found.uid(), found.mode(), STICKY))
 }
 
-/// A process's real user, which no program that it runs can change for it.
+/// Returns a process's real user, which no program that it runs can change.
 fn real_user(roots: &Roots, pid: i32) -> Option<u32> {
     let (status, _) = beginning(&roots.proc.join(format!("{pid}/status")), 0).ok()?;
-    // The name stands above it, with its newlines escaped by the kernel.
+    // The name comes before it, with its newlines escaped by the kernel.
     let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// The first bytes of a file, as many as a status, a pid file or the options that name a guest
-/// have, and whose file it is. It is opened with these flags.
+/// Reads the start of a file, as much as a status, a pid file or the options with a guest's name
+/// need, and its owner. `flags` are for opening it.
 pub(crate) fn beginning(path: &Path, flags: i32) -> io::Result<(Vec<u8>, u32)> {
     use std::io::Read;
     use std::os::unix::fs::OpenOptionsExt;
@@ -111,11 +111,10 @@ pub(crate) fn beginning(path: &Path, flags: i32) -> io::Result<(Vec<u8>, u32)> {
     Ok((bytes, owner))
 }
 
-/// Bytes of a command line that are read: libvirt's have some ten thousand, with the name at the
-/// front.
+/// Limit of a command line's bytes: libvirt's have about ten thousand, with the name at the start.
 const MAX_LEN: u64 = 64 << 10;
 
-/// For tests: makes processes of a tree run a QEMU of that tree, which only who runs the tests may
+/// For tests: makes processes of a tree run a QEMU of that tree, which only the tests' user may
 /// change.
 #[cfg(test)]
 pub(crate) fn install(directory: &Path, roots: &Roots, pids: &[i32]) {
@@ -147,7 +146,7 @@ mod tests {
         let (dir, roots) = fixture::copy("hmat-two-tier");
         let program = dir.path().join("usr/bin/qemu-system-x86_64");
         assert_eq!(user(&roots, 301), Ok(64055));
-        // Anybody may call a file so, and write into it.
+        // Any user may give a file this name and write to it.
         fs::set_permissions(&program, fs::Permissions::from_mode(0o775)).unwrap();
         assert!(user(&roots, 301).unwrap_err().starts_with("others than root may change"));
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -162,7 +161,7 @@ mod tests {
         symlink(directory.join("qemu-system-x86_64 (deleted)"), &exe).unwrap();
         let message = user(&roots, 301).unwrap_err();
         assert!(message.contains("it runs") && is_called_qemu(&roots, 301), "{message}");
-        // Its command line says QEMU.
+        // Its command line names QEMU.
         fs::remove_file(&exe).unwrap();
         symlink(directory.join("other"), &exe).unwrap();
         let message = user(&roots, 301).unwrap_err();

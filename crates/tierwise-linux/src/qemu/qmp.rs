@@ -1,12 +1,11 @@
-//! QEMU's machine protocol (`docs/interop/qmp-spec.rst`): one JSON object a line over a Unix
+//! QEMU's machine protocol (`docs/interop/qmp-spec.rst`): one JSON object per line over a Unix
 //! socket.
 //!
 //! QEMU greets, the client negotiates (`qmp_capabilities`), then each command has one answer, a
-//! `return` or an `error`. Events come at any time between; they are passed over.
+//! `return` or an `error`. Events may come at any time; they are skipped.
 //!
-//! A [`Dialogue`] holds no socket and waits for nothing: whoever has the socket hands it what was
-//! read and sends what it says, within a time limit of their own. So one thread can talk to any
-//! number of guests.
+//! A [`Dialogue`] holds no socket and never blocks: its caller passes in the bytes read and sends
+//! the commands, within a time limit of its own. So one thread can query any number of guests.
 //!
 //! ```
 //! use tierwise_linux::qemu::{Dialogue, QmpStep};
@@ -23,7 +22,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::bytes::quoted;
 
-/// Most bytes of a whole conversation, events included: QEMU's largest answers (hundreds of
+/// Limit of a whole conversation in bytes, events included: QEMU's largest answers (hundreds of
 /// CPUs or memory devices) have some hundred kilobytes.
 pub const MAX_LEN: usize = 1 << 20;
 
@@ -31,17 +30,16 @@ pub const MAX_LEN: usize = 1 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Vcpu {
-    /// Its number in the guest.
+    /// Number of the CPU in the guest.
     pub cpu_index: u32,
-    /// The thread of QEMU that runs it: what performance counters are opened on.
+    /// QEMU's thread that runs the CPU; performance counters are opened on it.
     pub thread_id: i32,
 }
 
 /// A memory device of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryDevice {
-    /// The memory backend's path in QEMU ("/objects/mem0"): QEMU's words, to be quoted where they
-    /// are shown.
+    /// Path of the memory backend in QEMU ("/objects/mem0"), unescaped: quote it for display.
     pub backend: String,
     /// Bytes.
     pub size: u64,
@@ -50,45 +48,45 @@ pub struct MemoryDevice {
 /// A guest as its QEMU describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {
-    /// Its CPUs, in the order of their numbers.
+    /// CPUs, ascending by number.
     pub vcpus: Vec<Vcpu>,
-    /// Its memory devices; empty if all its memory is the machine's own.
+    /// Memory devices; empty if all memory is the machine's own.
     pub memory: Vec<MemoryDevice>,
 }
 
-/// What came over a guest's socket is not what QEMU documents.
+/// A violation of QEMU's documentation by a guest's socket.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QmpError {
-    /// What came is not what the protocol says.
+    /// A line violates the protocol.
     #[error("found {found}; expected {expected}; is this a QMP socket?")]
     Protocol {
-        /// What came, quoted and cut to a line's length.
+        /// The line, quoted and cut.
         found: String,
-        /// What should have.
+        /// The expected content.
         expected: &'static str,
     },
     /// QEMU refused a command.
     #[error("QEMU refused {command}: {reason}")]
     Refused {
-        /// Which.
+        /// The command.
         command: &'static str,
-        /// QEMU's words, quoted and cut to a line's length.
+        /// QEMU's reason, quoted and cut.
         reason: String,
     },
 }
 
-/// What is to be done next.
+/// The caller's next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QmpStep {
-    /// Read more, and hand it over.
+    /// Read more, and pass it to [`Dialogue::take`].
     Read,
     /// Send this.
     Send(String),
-    /// Nothing: this is the guest.
+    /// Stop: the description is complete.
     Done(Guest),
 }
 
-/// The questions, in their order.
+/// The commands, in order.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     #[default]
@@ -108,26 +106,26 @@ impl Awaited {
         }
     }
 
-    /// Asks for it.
+    /// Returns the command.
     fn ask(self) -> QmpStep {
         QmpStep::Send(format!("{{\"execute\":\"{}\"}}\n", self.command()))
     }
 }
 
-/// A conversation with one guest's QEMU about what the guest consists of.
+/// A conversation with one guest's QEMU about the guest's CPUs and memory.
 #[derive(Debug, Default)]
 pub struct Dialogue {
-    /// Everything that came: it is bounded, so nothing is cut off its front.
+    /// Everything received. It is bounded, so nothing is removed.
     bytes: Vec<u8>,
-    /// Where the next line starts.
+    /// Start of the next line.
     line: usize,
-    /// Up to where no end of a line was found.
+    /// Position up to which no end of a line was found.
     searched: usize,
     awaited: Awaited,
     vcpus: Vec<Vcpu>,
 }
 
-/// A line of QEMU's.
+/// A line from QEMU.
 #[derive(Deserialize)]
 struct Line<T> {
     #[serde(rename = "QMP")]
@@ -156,10 +154,10 @@ struct DeviceData {
 }
 
 impl Dialogue {
-    /// Takes in what was read; nothing at all is the end of the connection.
+    /// Takes the bytes read; an empty slice is the end of the connection.
     ///
     /// # Errors
-    /// It is the end, or more than [`MAX_LEN`] bytes.
+    /// The connection ended, or sent more than [`MAX_LEN`] bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), QmpError> {
         let found = match bytes.len() {
             0 => "the end of the connection".to_owned(),
@@ -172,10 +170,10 @@ impl Dialogue {
         Err(QmpError::Protocol { found, expected: "QEMU's answer" })
     }
 
-    /// What is to be done next.
+    /// Returns the caller's next step.
     ///
     /// # Errors
-    /// QEMU refused, or this is no QEMU.
+    /// QEMU refused a command, or the other end is no QEMU.
     pub fn step(&mut self) -> Result<QmpStep, QmpError> {
         while let Some(length) = self.bytes[self.searched..].iter().position(|b| *b == b'\n') {
             let (start, end) = (self.line, self.searched + length);
@@ -189,7 +187,7 @@ impl Dialogue {
         Ok(QmpStep::Read)
     }
 
-    /// What follows from a line; nothing from an event.
+    /// Handles a line; `None` for an event.
     fn heard(&mut self, start: usize, end: usize) -> Result<Option<QmpStep>, QmpError> {
         let line = &self.bytes[start..end];
         let next = match self.awaited {
@@ -223,7 +221,7 @@ impl Dialogue {
 
 const MEMORY: &str = "a list of memory devices with memdev and size";
 
-/// Whether a line is QEMU's greeting; otherwise it is an event.
+/// True if a line is QEMU's greeting; otherwise it is an event.
 fn greeting(line: &[u8]) -> Result<bool, QmpError> {
     let expected = "QEMU's greeting";
     let line_of: Line<IgnoredAny> =
@@ -235,7 +233,7 @@ fn greeting(line: &[u8]) -> Result<bool, QmpError> {
     }
 }
 
-/// What a line returns; nothing if it is an event.
+/// Returns a line's answer; `None` for an event.
 fn answer<T: DeserializeOwned>(
     line: &[u8],
     awaited: Awaited,
@@ -252,7 +250,8 @@ fn answer<T: DeserializeOwned>(
     Ok(parsed.answer)
 }
 
-/// The devices that have memory of their own: an SGX enclave's page cache, say, has no backend.
+/// Returns the devices that have memory of their own: an SGX enclave's page cache, for example, has
+/// no backend.
 fn memory(devices: Vec<MemoryDeviceInfo>) -> Option<Vec<MemoryDevice>> {
     let data = devices.into_iter().filter_map(|device| device.data);
     let with_backend = data.filter_map(|data| Some((data.memdev?, data.size)));
@@ -269,7 +268,7 @@ mod tests {
 
     const GREETING: &str = "{\"QMP\": {\"version\": {}, \"capabilities\": []}}\n";
 
-    /// What comes of lines that are handed over one after the other, and what was sent.
+    /// Returns the result after these lines, and the commands sent.
     fn talk(lines: &[&str]) -> (Result<QmpStep, QmpError>, Vec<String>) {
         let (mut dialogue, mut sent) = (Dialogue::default(), Vec::new());
         for line in lines {

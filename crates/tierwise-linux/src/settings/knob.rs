@@ -1,4 +1,4 @@
-//! The kernel's settings that Tierwise may change, and only when told to.
+//! The kernel settings that Tierwise may change if its configuration asks for it.
 
 use std::path::PathBuf;
 
@@ -8,36 +8,34 @@ use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::roots::Roots;
 
-/// A setting of the whole machine. Its name in a state file is the kernel's.
+/// A setting of the whole machine. A state file uses the kernel's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Knob {
     /// `kernel.numa_balancing`: 0 off, 1 between nodes, 2 promotion between tiers, 3 both
     /// (`Documentation/admin-guide/sysctl/kernel.rst`).
     #[serde(rename = "numa_balancing")]
     NumaBalancing,
-    /// `kernel.numa_balancing_promote_rate_limit_MBps`: most that is promoted, in MB/s for each
-    /// node.
+    /// `kernel.numa_balancing_promote_rate_limit_MBps`: the promotion limit in MB/s per node.
     #[serde(rename = "numa_balancing_promote_rate_limit_MBps")]
     PromoteRateLimit,
-    /// `hot_threshold_ms` of NUMA balancing in debugfs: pages are promoted that were accessed
-    /// within this time after they were poisoned.
+    /// `hot_threshold_ms` of NUMA balancing in debugfs: the kernel promotes pages that were
+    /// accessed within this time after they were poisoned.
     #[serde(rename = "hot_threshold_ms")]
     HotThreshold,
-    /// `scan_size_mb` of NUMA balancing in debugfs: the size of the chunks that are poisoned.
+    /// `scan_size_mb` of NUMA balancing in debugfs: the size of the chunks that the kernel poisons.
     #[serde(rename = "scan_size_mb")]
     ScanSize,
     /// `scan_period_min_ms` of NUMA balancing in debugfs: the shortest time between two chunks of a
     /// thread, divided by the number of chunks of its memory.
     #[serde(rename = "scan_period_min_ms")]
     ScanPeriodMin,
-    /// `scan_period_max_ms` of NUMA balancing in debugfs: as `scan_period_min_ms`, the longest
-    /// time.
+    /// `scan_period_max_ms` of NUMA balancing in debugfs: the longest such time.
     #[serde(rename = "scan_period_max_ms")]
     ScanPeriodMax,
     /// `/sys/kernel/mm/numa/demotion_enabled`: reclaim demotes before it swaps.
     #[serde(rename = "demotion_enabled")]
     DemotionEnabled,
-    /// `damon_stat.enabled`: the kernel's own use of DAMON, which leaves room for nobody else.
+    /// `damon_stat.enabled`: the kernel's own use of DAMON, which excludes all other users.
     #[serde(rename = "damon_stat.enabled")]
     DamonStat,
     /// The tracepoint `migrate:mm_migrate_pages`.
@@ -45,7 +43,7 @@ pub enum Knob {
     TraceMigratePages,
 }
 
-/// What may be written.
+/// The values that a setting accepts.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// On or off; the kernel shows `Y`, `true` or `1`.
@@ -55,7 +53,7 @@ enum Kind {
 }
 
 impl Knob {
-    /// All of them.
+    /// All settings.
     pub const ALL: [Self; 9] = [
         Self::NumaBalancing,
         Self::PromoteRateLimit,
@@ -68,7 +66,7 @@ impl Knob {
         Self::TraceMigratePages,
     ];
 
-    /// The kernel's name for it.
+    /// Returns the kernel's name of the setting.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NumaBalancing => "numa_balancing",
@@ -83,7 +81,7 @@ impl Knob {
         }
     }
 
-    /// Its file.
+    /// Returns the setting's file.
     pub fn path(self, roots: &Roots) -> PathBuf {
         match self {
             Self::NumaBalancing | Self::PromoteRateLimit => {
@@ -114,10 +112,10 @@ impl Knob {
         }
     }
 
-    /// A value in the one form in which values are kept and compared: numbers without zeros in
-    /// front, switches as 1 and 0. `None` for what the setting cannot be.
+    /// Converts a value to the canonical form, in which values are kept and compared: numbers
+    /// without leading zeros, switches as 1 and 0. `None` for a value that the setting cannot have.
     pub fn canonical(self, value: &str) -> Option<String> {
-        // An event that is on for its triggers only is shown with a star.
+        // The kernel marks an event that is on for its triggers only with a star.
         let value = value.trim().trim_end_matches('*');
         match self.kind() {
             Kind::Switch => match value {
@@ -131,10 +129,10 @@ impl Knob {
         }
     }
 
-    /// What it is set to, in its one form.
+    /// Reads the setting in its canonical form.
     ///
     /// # Errors
-    /// This kernel does not have it, it must not be read, or something else is written there.
+    /// This kernel does not have it, it is not readable, or its value is malformed.
     pub fn read(self, roots: &Roots) -> Result<String> {
         let path = self.path(roots);
         let Some(text) = file::text_if_there(&path)? else { return Err(self.absent(roots)) };
@@ -161,7 +159,7 @@ impl Knob {
     fn absent(self, roots: &Roots) -> LinuxError {
         let remedy = match self {
             Self::NumaBalancing | Self::PromoteRateLimit => {
-                "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit is there since 6.1)"
+                "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit exists since 6.1)"
             }
             Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
                 "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \

@@ -1,19 +1,18 @@
-//! The kernel's own tiering and whatever else of the machine is set differently while Tierwise
-//! runs.
+//! Kernel settings that Tierwise changes while it runs: the kernel's own tiering and others.
 //!
-//! - [`Knob`]: the settings that may be changed; no other file is ever written.
-//! - [`Settings`]: changes them, and gives them back when it is dropped.
-//! - [`restore_after`]: gives back what a process left that was killed.
+//! - [`Knob`]: the settings that may change; no other file is ever written.
+//! - [`Settings`]: changes them, and restores them when it is dropped.
+//! - [`restore_after`]: restores the settings of a process that was killed.
 //!
-//! Only what still has a value written here is given back: what another program set since is
-//! theirs.
+//! Only a setting that still has a value written here is restored: a value that another program set
+//! since stays.
 
 mod knob;
 mod saved;
 mod state;
 
-/// Parses a state file's bytes: what it holds is written and read as the same, and a refusal is one
-/// short line.
+/// Parses a state file's bytes for the fuzz target: a valid state is written and read unchanged,
+/// and an error is one short line.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn fuzz_state(bytes: &[u8]) {
     match state::parse(bytes) {

@@ -11,38 +11,38 @@ use crate::file;
 use crate::roots::Roots;
 use crate::state_file::{self, Damage, StateFileContent};
 
-/// What became of a setting that had been changed.
+/// The result for one setting that had been changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// It is again what it was before.
+    /// The setting has its original value again.
     Restored {
-        /// What that is.
+        /// The original value.
         to: String,
     },
-    /// It already was what it had been before.
+    /// The setting already had its original value.
     AsBefore,
-    /// Another program changed it since: it is left alone.
+    /// Another program changed the setting since: it stays as it is.
     ChangedSince {
-        /// What it is now.
+        /// The current value.
         now: String,
     },
-    /// The kernel does not have it any more (its module was unloaded).
+    /// The kernel no longer has the setting (its module was unloaded).
     Gone,
 }
 
-/// What [`Settings::restore`] and [`restore`] did.
+/// The result of [`Settings::restore`] and [`restore`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RestoreReport {
-    /// Setting by setting, the last change first.
+    /// One result per setting, the last change first.
     pub fates: Vec<(Knob, Fate)>,
-    /// There was a file of an earlier boot: it was removed, and nothing else done.
+    /// The file was of an earlier boot: it was removed without further action.
     pub other_boot: bool,
-    /// The file could not be used, so that no setting is known to be ours: it was set aside.
+    /// The file could not be read, so no setting is known to be ours: it was moved aside.
     pub damaged: Option<Damage>,
 }
 
 impl fmt::Display for RestoreReport {
-    /// One line a setting.
+    /// One line per setting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.other_boot {
             writeln!(f, "the state file was of an earlier boot: nothing to restore")?;
@@ -71,7 +71,7 @@ impl fmt::Display for RestoreReport {
     }
 }
 
-/// The settings that this process changed. Dropping it gives them back.
+/// The settings that this process changed. Dropping it restores them.
 ///
 /// ```
 /// use tierwise_linux::roots::Roots;
@@ -98,26 +98,26 @@ pub struct Settings {
     path: PathBuf,
     boot_id: String,
     changes: Vec<KnobChange>,
-    /// Held as long as this lives; the kernel lets go of it when the process dies, however it dies.
+    /// Held as long as this lives; the kernel releases it when the process dies, however it dies.
     _lock: File,
 }
 
 impl Settings {
-    /// Starts with a state file, which need not exist. What a process that was killed left in it is
-    /// given back first; the report says what that was.
+    /// Opens a state file, which need not exist. Restores the settings of a killed process first,
+    /// and reports them.
     ///
     /// # Errors
-    /// Another process works with this state file, or a setting cannot be given back.
+    /// Another process uses this state file, or a setting cannot be restored.
     pub fn open(roots: &Roots, path: &Path) -> Result<(Self, RestoreReport)> {
         Self::open_after(roots, path, || Ok(()))
     }
 
-    /// As [`Settings::open`]; before a setting is given back, and only if no other process works
-    /// with this state file, something else is done: DAMON's threads of a killed process must be
-    /// off before the kernel may use DAMON again.
+    /// Like [`Settings::open`], and runs `first` before it restores a setting, if no other process
+    /// uses this state file: the DAMON threads of a killed process must be off before the kernel
+    /// may use DAMON again.
     ///
     /// # Errors
-    /// As [`Settings::open`], and whatever is done first.
+    /// As [`Settings::open`], or `first` fails.
     pub fn open_after(
         roots: &Roots,
         path: &Path,
@@ -146,11 +146,11 @@ impl Settings {
         Ok((settings, report))
     }
 
-    /// Changes a setting. What it was is noted on the disk first.
+    /// Changes a setting. Records its original value on disk first.
     ///
     /// # Errors
-    /// The kernel does not have it, it cannot be that, the kernel refuses it, or the state file
-    /// cannot be written (the setting is as it was then).
+    /// The kernel does not have the setting, the setting cannot have the value, the kernel refuses
+    /// it, or the state file cannot be written (the setting is unchanged then).
     pub fn take(&mut self, knob: Knob, value: &str) -> Result<()> {
         let wanted = knob.canonical(value).ok_or_else(|| LinuxError::Missing {
             what: format!("{}: found {value:?}", knob.name()),
@@ -173,23 +173,23 @@ impl Settings {
             return Ok(());
         }
         Err(LinuxError::Missing {
-            what: format!("{}: the kernel took {wanted} and shows {now}", knob.name()),
+            what: format!("{}: wrote {wanted}, but the kernel shows {now}", knob.name()),
             remedy:
                 "see the kernel's log for the reason, or leave the setting out of the configuration"
                     .into(),
         })
     }
 
-    /// Restores every setting that was changed and still has a value that was written here.
+    /// Restores every changed setting that still has a value written here.
     ///
     /// # Errors
-    /// A setting cannot be read or written. The others are restored all the same, and what is left
-    /// stays noted.
+    /// A setting cannot be read or written. The others are restored nevertheless, and the failed
+    /// ones stay in the file.
     pub fn restore(&mut self) -> Result<RestoreReport> {
         self.restore_those(|_| true)
     }
 
-    /// As [`Settings::restore`], for the settings that `wanted` accepts.
+    /// Like [`Settings::restore`], for the settings that `wanted` accepts.
     ///
     /// # Errors
     /// As [`Settings::restore`].
@@ -228,7 +228,7 @@ impl Drop for Settings {
     }
 }
 
-/// Gives back what a killed process left in a state file. Without a file there is nothing to do.
+/// Restores the settings of a killed process from a state file. Without a file it does nothing.
 ///
 /// # Errors
 /// As [`Settings::open_after`].
@@ -256,13 +256,14 @@ fn restore(roots: &Roots, change: &KnobChange) -> Result<Fate> {
     Ok(Fate::Restored { to: change.before.clone() })
 }
 
-/// Two processes with one state file would take each other's values for the machine's.
+/// Locks the state file. Two processes with one file would take each other's values for the
+/// original ones.
 fn lock(path: &Path) -> Result<File> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".lock");
     let beside = PathBuf::from(beside);
     let mut options = OpenOptions::new();
-    // It is locked and never written: that it is not emptied is only said because it must be said.
+    // The file is only locked, never written. `truncate(false)` is only there for the lint.
     let file = options.create(true).truncate(false).write(true).open(&beside);
     let file = file.map_err(|e| LinuxError::file(&beside, "open", e))?;
     match file.try_lock() {

@@ -1,7 +1,6 @@
-//! The file that remembers what was changed, so that it can be given back even after `kill -9`.
-//!
-//! It is JSON, written beside and renamed, and on the disk before the kernel's setting is changed.
-//! A file of an earlier boot means nothing: the kernel started with its own settings again.
+//! The file that records changed settings, so that they can be restored even after `kill -9`.
+//! It is JSON, written beside and renamed, and on disk before the kernel's setting changes. A file
+//! of an earlier boot is void: the kernel started with its own settings again.
 
 use std::path::Path;
 
@@ -11,28 +10,28 @@ use super::knob::Knob;
 use crate::error::{LinuxError, Result};
 use crate::state_file::{self, StateFileContent};
 
-/// The layout below; a file of another is set aside.
+/// Version of the layout below; a file of another version is moved aside.
 const VERSION: u32 = 1;
 
-/// One setting that was changed.
+/// One changed setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KnobChange {
     pub knob: Knob,
-    /// What it was before the first change.
+    /// Value before the first change.
     pub before: String,
-    /// What was written last, and the value of ours before it: a process may be killed between
-    /// noting a value here and writing it to the kernel.
+    /// The last value written, and the one before it: a process may be killed between recording a
+    /// value here and writing it to the kernel.
     pub written: Vec<String>,
 }
 
 impl KnobChange {
-    /// Notes that a setting that shows `now` is to be changed once more.
+    /// Records another change of a setting whose current value is `now`.
     pub(super) fn again(&mut self, now: String, wanted: String) {
         if self.written.contains(&now) {
             self.written = vec![now, wanted];
         } else {
-            // Another program set it meanwhile: that is what is theirs to have back.
+            // Another program set it meanwhile: its value is the one to restore.
             (self.before, self.written) = (now, vec![wanted]);
         }
     }
@@ -43,7 +42,7 @@ impl KnobChange {
 pub(super) struct SettingsState {
     version: u32,
     boot_id: String,
-    /// In the order they were made.
+    /// Changes, in the order in which they were made.
     pub changes: Vec<KnobChange>,
 }
 
@@ -52,13 +51,13 @@ pub(super) fn read(path: &Path, boot_id: &str) -> Result<StateFileContent<Settin
     state_file::read(path, "boot_id", boot_id, check)
 }
 
-/// As [`read`], of bytes; for the fuzz targets.
+/// Like [`read`], from bytes; for the fuzz targets.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn parse(bytes: &[u8]) -> std::result::Result<Option<SettingsState>, String> {
     state_file::parse(bytes, "boot_id", "this-boot", check)
 }
 
-/// What a file may say and this version cannot act on.
+/// Refuses valid content that this version cannot use.
 fn check(state: &SettingsState) -> std::result::Result<(), String> {
     if state.version != VERSION {
         return Err(format!("found version {}; expected version {VERSION}", state.version));
@@ -74,7 +73,7 @@ fn check(state: &SettingsState) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Writes a state file, or removes it when nothing is changed any more. It is on the disk when this
+/// Writes a state file, or removes it when there are no changes left. The file is on disk when this
 /// returns.
 pub(super) fn write(path: &Path, boot_id: &str, changes: &[KnobChange]) -> Result<()> {
     if changes.is_empty() {

@@ -44,7 +44,7 @@ impl<K> Default for Used<K> {
 }
 
 impl<K: Ord> Used<K> {
-    /// Records the total CPU time of one of them. Returns what has come since the last reading, and
+    /// Records the total CPU time of one of them. Returns the increase since the last reading, and
     /// zero at the first.
     fn read<Q>(&mut self, who: &Q, now: Duration) -> Duration
     where
@@ -64,7 +64,7 @@ impl<K: Ord> Used<K> {
         }
     }
 
-    /// Forgets those that were not read.
+    /// Forgets the others, which were not read.
     fn forget_unread(&mut self) {
         self.known.retain_mut(|(_, _, read)| std::mem::take(read));
     }

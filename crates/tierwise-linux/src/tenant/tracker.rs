@@ -18,9 +18,9 @@ use crate::process::Process;
 use crate::roots::Roots;
 
 /// Maximum number of members per tenant whose start times are read again in one refresh. A read
-/// takes some 5 us, so that a tenant of thousands of processes costs the others no more than one of
-/// this size. The identity of the other members is taken as unchanged: every user of a process
-/// checks its start time.
+/// takes some 5 us, so a tenant of thousands of processes costs the others no more than one of this
+/// size. The identity of the other members counts as unchanged: every user of a process checks its
+/// start time.
 const CHECKED: usize = 256;
 
 /// State of a tenant.
@@ -30,7 +30,7 @@ pub enum TenantState {
     Waiting,
     /// It has processes.
     Running,
-    /// It had processes and has none now. A group or guest may come back.
+    /// It had processes and has none now. A group or guest may return.
     Ended,
 }
 

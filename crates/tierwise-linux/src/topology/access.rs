@@ -1,10 +1,10 @@
-//! How fast a node's memory is, where the firmware says so (HMAT, or a CXL device's CDAT):
-//! `nodeN/accessM/initiators/read_latency` and its like
+//! Latency and bandwidth of a node's memory from the firmware (HMAT, or a CXL device's CDAT):
+//! `nodeN/accessM/initiators/read_latency` and similar files
 //! (`Documentation/admin-guide/mm/numaperf.rst`).
 //!
 //! Latencies are nanoseconds and bandwidths MiB/s. Class 0 is the best initiator of any kind, which
-//! may be a device; class 1 is the best one with CPUs, so it is what programs see and is read
-//! first.
+//! may be a device. Class 1 is the best one with CPUs; programs experience its figures, so it is
+//! read first.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::file;
 use crate::roots::Roots;
 
-/// A node's figures as the firmware has them; what it does not say is `None`.
+/// The firmware's figures of a node; `None` for a figure that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Access {
     /// Latency of a load on an idle machine.
@@ -26,10 +26,10 @@ pub struct Access {
     pub read_bandwidth: Option<Bandwidth>,
 }
 
-/// What the firmware says of a node's memory.
+/// Reads the firmware's figures of a node's memory.
 ///
 /// # Errors
-/// A file is there and holds no number.
+/// A file exists but holds no number.
 pub fn read(roots: &Roots, node: u32) -> Result<Access> {
     let of_cpus = class(roots, node, 1)?;
     if of_cpus == Access::default() { class(roots, node, 0) } else { Ok(of_cpus) }
@@ -40,7 +40,7 @@ fn class(roots: &Roots, node: u32, class: u32) -> Result<Access> {
     let figure = |name: &str| -> Result<Option<u64>> {
         match file::value::<u64>(&directory.join(name), "a number") {
             Err(e) if e.is_gone() => Ok(None),
-            // Firmware that leaves an entry of the table empty gives zero.
+            // Firmware that leaves an entry of the table empty reports zero.
             other => other.map(|n| (n > 0).then_some(n)),
         }
     };
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(access.read_bandwidth, Some(Bandwidth(20_480 << 20)));
         // Without an HMAT there are no such files.
         assert_eq!(read(&fixture::machine("flat-two-node"), 1).unwrap(), Access::default());
-        // An older kernel has class 0 alone.
+        // An older kernel only has class 0.
         let old = read(&fixture::machine("cgroup-v1"), 0).unwrap();
         assert_eq!(old.read_latency, Some(Duration::from_nanos(90)));
     }

@@ -1,10 +1,10 @@
-//! Latency and bandwidth of a tier, and where they are known from.
+//! Latency and bandwidth of a tier, and the source of each.
 //!
-//! Without an HMAT no file says how fast memory is. Policies need an order and a ratio more than a
-//! figure, so the assumption is one published pair, continued downwards: MTAT (section 5.1) has 73
-//! ns for local DRAM and 202 ns for emulated CXL memory; Equilibria (table II, first generation)
-//! 300 and 30 GB/s. `latency_ns` and `bandwidth_gbps` of the operator's own list take precedence
-//! over everything.
+//! Without an HMAT no file holds the speed of memory. Policies need an order and a ratio more than
+//! a figure. The assumption is therefore one published pair, continued downwards: MTAT (section
+//! 5.1) has 73 ns for local DRAM and 202 ns for emulated CXL memory; Equilibria (table II, first
+//! generation) 300 and 30 GB/s. `latency_ns` and `bandwidth_gbps` of the operator's own list take
+//! precedence over everything.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ const FASTEST_LATENCY: Duration = Duration::from_nanos(73);
 /// MTAT, section 5.1: 202 ns for the next slower tier, against 73.
 const LATENCY_STEP: f64 = 202.0 / 73.0;
 
-/// Equilibria, table II, first generation: local DRAM, in bytes a second.
+/// Equilibria, table II, first generation: local DRAM, in bytes per second.
 const FASTEST_BANDWIDTH: Bandwidth = Bandwidth(300_000_000_000);
 
 /// Equilibria, table II, first generation: 30 GB/s of CXL memory, against 300.
 const BANDWIDTH_STEP: u64 = 10;
 
-/// Where a figure is from.
+/// The source of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureSource {
     /// The operator's own list of tiers.
     Operator,
     /// The firmware: HMAT, or a CXL device's CDAT.
     Firmware,
-    /// Nobody said: see the module's documentation.
+    /// The assumption in the module's documentation.
     Assumed,
 }
 
 impl FigureSource {
-    /// In a report.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Operator => "configured",
@@ -52,11 +52,11 @@ impl FigureSource {
 pub struct SourcedFigure<T> {
     /// The figure.
     pub value: T,
-    /// Where it is from.
+    /// Source of the value.
     pub source: FigureSource,
 }
 
-/// How fast a tier is.
+/// Latency and bandwidth of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Figures {
     /// Latency of a load on an idle machine.
@@ -68,8 +68,8 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// The figures of a tier: what the operator wrote, else the mean latency and the summed
-    /// bandwidth of its nodes as the firmware has them, else one step down from the tier above.
+    /// Returns the figures of a tier: the operator's, else the mean latency and the summed
+    /// bandwidth of its nodes from the firmware, else one step down from the tier above.
     pub(super) fn of(
         written: Option<&TierOverride>,
         nodes: &[Access],
@@ -89,8 +89,8 @@ impl Figures {
         let load_latency = written_latency
             .or_else(|| mean(|a| a.read_latency))
             .map_or_else(|| assumed_latency(above), nanoseconds);
-        // A store that misses fetches the line first: without a figure of its own it costs what a
-        // load costs.
+        // A store that misses fetches the line first: without a figure of its own it costs as much
+        // as a load.
         let store_latency =
             written_latency.or_else(|| mean(|a| a.write_latency)).map_or(load_latency, nanoseconds);
         let written_bandwidth =

@@ -1,9 +1,8 @@
-//! Whether the machine is as it was when it was last read as a whole, which costs some dozens of
-//! files.
+//! Detects changes of the machine without reading all of its dozens of files.
 
 use std::fmt::Write;
 
-/// What the files said that [`super::LinuxHost::has_changed`] reads.
+/// The content of the files that [`super::LinuxHost::has_changed`] reads.
 #[derive(Debug, Default)]
 pub struct Fingerprint {
     before: String,
@@ -11,29 +10,29 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// What was seen was not acted upon: the next reading is another whatever it says.
+    /// Makes the next reading differ, because the last one was not used.
     pub fn forget(&mut self) {
         self.before.clear();
     }
 
-    /// Another reading starts.
+    /// Starts another reading.
     pub(super) fn start(&mut self) {
         self.now.clear();
     }
 
-    /// Something that may change.
+    /// Adds a text that may change.
     pub(super) fn add(&mut self, text: &str) {
         self.now.push_str(text);
         self.now.push('\n');
     }
 
-    /// A number that may change.
+    /// Adds a number that may change.
     pub(super) fn add_number(&mut self, number: u64) {
         // Writing to a String does not fail.
         let _ = writeln!(self.now, "{number}");
     }
 
-    /// Whether it is another than before, which it is the next time.
+    /// Returns true if this reading differs from the last one, and keeps it as the last one.
     pub(super) fn replace(&mut self) -> bool {
         std::mem::swap(&mut self.before, &mut self.now);
         self.before != self.now

@@ -12,12 +12,12 @@ fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/linux").join(name)
 }
 
-/// A machine to look at.
+/// Returns the directory trees of a machine.
 pub(crate) fn machine(name: &str) -> Roots {
     Roots::under(directory(name))
 }
 
-/// A copy of a machine, to change. Its guests run a QEMU, which is there.
+/// Returns a copy of a machine, to change. Its guests run an installed QEMU.
 pub(crate) fn copy(name: &str) -> (TempDir, Roots) {
     let dir = tempfile::tempdir().unwrap();
     copy_tree(&directory(name), dir.path());
@@ -29,7 +29,7 @@ pub(crate) fn copy(name: &str) -> (TempDir, Roots) {
     (dir, roots)
 }
 
-/// Writes a file of a copy, and the directories above it.
+/// Writes a file of a copy, and creates the directories above it.
 pub(crate) fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();

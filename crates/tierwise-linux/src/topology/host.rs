@@ -1,4 +1,4 @@
-//! This host's memory tiers, made of what the kernel, the firmware and the operator say.
+//! This host's memory tiers, from the kernel, the firmware and the operator.
 
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bytes, Pages, TierId};
@@ -19,41 +19,40 @@ use crate::roots::Roots;
 /// One tier of this host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostTier {
-    /// The operator's name for it, else the kernel's: `memory_tier4`.
+    /// The operator's name, else the kernel's: `memory_tier4`.
     pub name: String,
-    /// Its nodes that are online now, ascending. Empty when all went offline: the tier keeps its
-    /// place.
+    /// Nodes that are online now, ascending. Empty when all went offline: the tier keeps its index.
     pub nodes: Vec<u32>,
-    /// Whether one of them has CPUs.
+    /// True if one of the nodes has CPUs.
     pub has_cpu: bool,
-    /// Memory that the kernel's allocator manages there, in base pages.
+    /// Memory that the kernel's allocator manages, in base pages.
     pub capacity: Pages,
     /// The kernel's free-page thresholds, summed over the nodes.
     pub watermarks: Watermarks,
-    /// How fast it is, and who says so.
+    /// Latency and bandwidth, with their sources.
     pub figures: Figures,
     belongs: Belongs,
 }
 
-/// Which nodes belong to a tier.
+/// Selects the nodes of a tier.
 #[derive(Debug, Clone, PartialEq)]
 enum Belongs {
-    /// Those that the operator lists.
+    /// The nodes that the operator lists.
     Listed(TierOverride),
-    /// Those that the kernel has in `memory_tierN`.
+    /// The nodes of the kernel's `memory_tierN`.
     Rank(u32),
-    /// All: the kernel has no tiers.
+    /// All nodes: the kernel has no tiers.
     All,
 }
 
 /// This host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinuxHost {
-    /// Fastest first; [`TierId`] is the index, and stays so.
+    /// Tiers, fastest first; [`TierId`] is the index, and does not change.
     pub tiers: Vec<HostTier>,
     /// Size of a base page in bytes.
     pub page_size: Bytes,
-    /// Nodes with memory that no tier has; their pages are left alone.
+    /// Nodes with memory outside every tier; their pages stay.
     pub outside: Vec<u32>,
     nodes: Vec<MemoryNode>,
 }
@@ -65,18 +64,18 @@ pub enum TierChange {
     Left {
         /// The node.
         node: u32,
-        /// The tier that it was in.
+        /// Tier that it left.
         tier: TierId,
     },
-    /// A node came into a tier.
+    /// A node joined a tier.
     Joined {
         /// The node.
         node: u32,
         /// The tier.
         tier: TierId,
     },
-    /// A node with memory is there that belongs to none of the tiers that were found at start: its
-    /// memory is used after a restart.
+    /// A node with memory belongs to none of the tiers found at start: its memory is used after a
+    /// restart.
     Outside {
         /// The node.
         node: u32,
@@ -96,7 +95,7 @@ impl LinuxHost {
         self.nodes.iter().filter(|node| node.has_cpu).count() > 1
     }
 
-    /// Finds the tiers: the operator's if they are listed, else the kernel's.
+    /// Finds the tiers: the operator's list if there is one, else the kernel's.
     ///
     /// ```no_run
     /// use tierwise_linux::roots::Roots;
@@ -115,7 +114,7 @@ impl LinuxHost {
     /// ```
     ///
     /// # Errors
-    /// The kernel has no NUMA support, a file of its is damaged, or the operator's list does not
+    /// The kernel has no NUMA support, a kernel file is malformed, or the operator's list does not
     /// fit the machine.
     pub fn discover(roots: &Roots, list: Option<&Override>) -> Result<Self> {
         let nodes = nodes::read(roots)?;
@@ -144,11 +143,11 @@ impl LinuxHost {
         Ok(host)
     }
 
-    /// Reads again which nodes are there and how big they are. Tiers keep their number and name; a
-    /// tier whose nodes all went offline stays, with no memory.
+    /// Reads the nodes and their sizes again. Tiers keep their number and name; a tier whose nodes
+    /// all went offline stays, with no memory.
     ///
     /// # Errors
-    /// A file of the kernel's is damaged. The host is as it was before then.
+    /// A kernel file is malformed. The host is unchanged then.
     pub fn refresh(&mut self, roots: &Roots) -> Result<Vec<TierChange>> {
         let kernel = tiers::read(roots)?;
         let mut fresh = self.clone();
@@ -179,7 +178,7 @@ impl LinuxHost {
         Ok(changes)
     }
 
-    /// The machine as the engine wants it.
+    /// Returns the machine as the engine's topology.
     pub fn topology(&self) -> Topology {
         let tier = |tier: &HostTier| Tier {
             name: tier.name.clone(),
@@ -192,17 +191,16 @@ impl LinuxHost {
         Topology { page_size: self.page_size, tiers: self.tiers.iter().map(tier).collect() }
     }
 
-    /// The tier that a node is in.
+    /// Returns the tier of a node.
     pub fn tier_of(&self, node: u32) -> Option<TierId> {
         let index = self.tiers.iter().position(|t| t.nodes.contains(&node))?;
         Some(TierId(index as u8))
     }
 
-    /// Replaces `out` by the free base pages of each tier, now. A node that just went offline has
-    /// none.
+    /// Replaces `out` by the free base pages of each tier. A node that just went offline has none.
     ///
     /// # Errors
-    /// A node's `meminfo` is damaged.
+    /// A node's `meminfo` is malformed.
     pub fn free(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) -> Result<()> {
         out.clear();
         for tier in &self.tiers {
@@ -218,9 +216,9 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Replaces `out` by the base pages of each tier that CPUs keep on lists of their own:
-    /// free, and not among [`LinuxHost::free`]. Printing them costs the kernel more than any other
-    /// of its files that are read here.
+    /// Replaces `out` by the base pages of each tier on per-CPU lists: free, but not part of
+    /// [`LinuxHost::free`]. Printing them costs the kernel more than any other file that is read
+    /// here.
     pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
         out.clear();
         out.resize(self.tiers.len(), Pages(0));
@@ -231,9 +229,9 @@ impl LinuxHost {
         });
     }
 
-    /// Whether anything that [`LinuxHost::refresh`] reads has changed, as far as a few small files
-    /// tell: which nodes are there, in which tiers, how large, and what the kernel keeps free.
-    /// `report` is what they said the last time.
+    /// True if data that [`LinuxHost::refresh`] reads has changed, by a few small files: the nodes,
+    /// their tiers, their sizes, and the kernel's watermarks.
+    /// `report` holds the last content.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -267,7 +265,7 @@ impl LinuxHost {
         Ok(report.replace())
     }
 
-    /// Returns if this machine has memory tiers, and the reason if not.
+    /// Returns whether this machine has memory tiers, and the reason if not.
     pub fn suitability(&self) -> Suitability {
         match &self.tiers[..] {
             [tier] => Suitability::of_one_tier(&tier.name, &self.nodes),
@@ -275,14 +273,14 @@ impl LinuxHost {
         }
     }
 
-    /// What looks wrong about the tiers although there are several: whoever starts Tierwise should
-    /// hear of it.
+    /// Returns warnings about tiers that look wrong although there are several; the operator should
+    /// see them.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         for tier in self.tiers.iter().filter(|t| t.has_cpu) {
             let bare = self.nodes.iter().filter(|n| !n.has_cpu && tier.nodes.contains(&n.id));
             let bare: Vec<u32> = bare.map(|n| n.id).collect();
-            // With one tier [`Suitability`] reports it.
+            // With one tier, [`Suitability`] reports it.
             if !bare.is_empty() && self.tiers.len() > 1 {
                 doubts.push(format!(
                     "tier {} holds node {}, without CPUs, beside nodes that have them; list the \
@@ -294,7 +292,7 @@ impl LinuxHost {
         }
         if !self.outside.is_empty() {
             doubts.push(format!(
-                "memory of node {} is in no tier and is left alone; list the tiers in the \
+                "memory of node {} is in no tier and not managed; list the tiers in the \
                  configuration to use it",
                 numbers(&self.outside)
             ));
@@ -302,7 +300,7 @@ impl LinuxHost {
         doubts
     }
 
-    /// Makes a tier of the nodes that belong to it and are there.
+    /// Makes a tier of the existing nodes that belong to it.
     fn tier(
         &self,
         roots: &Roots,
@@ -335,8 +333,8 @@ impl LinuxHost {
         })
     }
 
-    /// The kernel's own watermarks, or what it would derive of the sizes where it does not show
-    /// them.
+    /// Reads the kernel's own watermarks, or derives them from the sizes as the kernel would if it
+    /// does not show them.
     fn read_watermarks(&mut self, roots: &Roots) {
         let path = roots.proc.join("zoneinfo");
         let nodes = file::text(&path).and_then(|text| zoneinfo::watermarks(&path, &text));
@@ -364,7 +362,7 @@ impl LinuxHost {
     }
 }
 
-/// The kernel's tiers by name; one of everything for a kernel that has none.
+/// Returns the kernel's tiers by name; a single tier for a kernel that has none.
 fn of_kernel(kernel: Option<&[KernelTier]>) -> Result<Vec<(String, Belongs)>> {
     let tiers = kernel.unwrap_or_default();
     if tiers.is_empty() {

@@ -2,12 +2,12 @@
 //!
 //! - [`nodes`]: NUMA nodes with memory, their size and distances.
 //! - [`tiers`]: the tiers that the kernel made of them.
-//! - [`access`]: latency and bandwidth where the firmware says them.
-//! - [`overrides`]: the operator's own list, which goes before the kernel's.
-//! - [`figures`]: which latency and bandwidth a tier is taken to have, and who says so.
-//! - [`zoneinfo`]: the kernel's watermarks, and free pages that CPUs keep to themselves.
-//! - [`LinuxHost`] puts them together; [`Fingerprint`] tells cheaply whether it would come out
-//!   otherwise, and [`Suitability`] says whether there is anything to tier.
+//! - [`access`]: latency and bandwidth from the firmware.
+//! - [`overrides`]: the operator's own list, which takes precedence over the kernel's.
+//! - [`figures`]: the latency and bandwidth that a tier is taken to have, and their sources.
+//! - [`zoneinfo`]: the kernel's watermarks, and free pages on per-CPU lists.
+//! - [`LinuxHost`] combines them; [`Fingerprint`] detects changes cheaply, and [`Suitability`]
+//!   reports whether the machine has tiers.
 
 pub mod access;
 pub mod figures;

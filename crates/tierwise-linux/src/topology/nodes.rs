@@ -15,31 +15,31 @@ use crate::roots::Roots;
 /// A node that is online and has memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryNode {
-    /// The kernel's number.
+    /// The kernel's number of the node.
     pub id: u32,
-    /// Whether it has CPUs. CXL memory and persistent memory have none.
+    /// True if the node has CPUs. CXL memory and persistent memory have none.
     pub has_cpu: bool,
     /// Memory that the kernel's allocator manages (`MemTotal`).
     pub total: Bytes,
-    /// Of it not in use (`MemFree`).
+    /// Memory that is not in use (`MemFree`).
     pub free: Bytes,
-    /// Distance to other nodes as the firmware's SLIT has it: 10 is itself, 20 twice as far. Pairs
-    /// of node and distance, for every online node.
+    /// Distances to other nodes from the firmware's SLIT: 10 is the node itself, 20 is twice as
+    /// far. One pair of node and distance per online node.
     pub distances: Vec<(u32, u32)>,
 }
 
 impl MemoryNode {
-    /// The distance to another node, if the kernel knows it.
+    /// Returns the distance to another node, if the kernel knows it.
     pub fn distance(&self, other: u32) -> Option<u32> {
         self.distances.iter().find(|&&(node, _)| node == other).map(|&(_, distance)| distance)
     }
 }
 
-/// The nodes that are online and have memory, ascending.
+/// Returns the nodes that are online and have memory, ascending.
 ///
 /// # Errors
-/// The kernel has no NUMA support, or a file of its is not what it should be. A node that goes
-/// offline meanwhile is left out.
+/// The kernel has no NUMA support, or a kernel file is malformed. A node that goes offline
+/// meanwhile is left out.
 pub fn read(roots: &Roots) -> Result<Vec<MemoryNode>> {
     let directory = directory(roots);
     let list = |name: &str| -> Result<Vec<u32>> {
@@ -61,15 +61,15 @@ pub fn read(roots: &Roots) -> Result<Vec<MemoryNode>> {
     Ok(nodes)
 }
 
-/// Free memory of one node.
+/// Returns the free memory of one node.
 ///
 /// # Errors
-/// The node went offline ([`LinuxError::is_gone`]), or its `meminfo` is not what it should be.
+/// The node went offline ([`LinuxError::is_gone`]), or its `meminfo` is malformed.
 pub fn free(roots: &Roots, reader: &mut Reader, node: u32) -> Result<Bytes> {
     of_meminfo(roots, reader, node, "MemFree")
 }
 
-/// Memory of one node that the kernel's allocator manages.
+/// Returns the memory of one node that the kernel's allocator manages.
 ///
 /// # Errors
 /// As [`free`].
@@ -89,7 +89,7 @@ pub(super) fn directory(roots: &Roots) -> PathBuf {
 
 fn no_numa(directory: &Path) -> LinuxError {
     LinuxError::Missing {
-        what: format!("this kernel knows no NUMA nodes: {} is not there", directory.display()),
+        what: format!("this kernel has no NUMA nodes: {} does not exist", directory.display()),
         remedy: "boot one built with CONFIG_NUMA, as the distributions' are, with sysfs mounted"
             .into(),
     }
@@ -105,7 +105,7 @@ fn node(directory: &Path, id: u32, has_cpu: bool, online: &[u32]) -> Result<Memo
     Ok(MemoryNode { id, has_cpu, total, free, distances })
 }
 
-/// A row of `Node 0 MemTotal:  985624 kB`.
+/// Parses a row of `Node 0 MemTotal:  985624 kB`.
 fn meminfo(path: &Path, content: &[u8], key: &'static str) -> Result<Bytes> {
     for (index, line) in content.lines().enumerate() {
         let mut row = words(line).skip(2);
@@ -131,7 +131,7 @@ fn meminfo(path: &Path, content: &[u8], key: &'static str) -> Result<Bytes> {
     })
 }
 
-/// `10 20`: one distance for every online node, in their order (`drivers/base/node.c`,
+/// Parses `10 20`: one distance per online node, in their order (`drivers/base/node.c`,
 /// `node_read_distance`).
 fn distances(path: &Path, text: &str, online: &[u32]) -> Result<Vec<(u32, u32)>> {
     let bad = || LinuxError::Format {
@@ -142,8 +142,7 @@ fn distances(path: &Path, text: &str, online: &[u32]) -> Result<Vec<(u32, u32)>>
     };
     let found: Option<Vec<u32>> = text.split_whitespace().map(|w| w.parse().ok()).collect();
     let found = found.ok_or_else(bad)?;
-    // A node may go on- or offline between the reading of the list and this: pairs that are sure
-    // are kept.
+    // A node may go on- or offline after the list was read: only certain pairs are kept.
     if found.is_empty() {
         return Err(bad());
     }
@@ -197,7 +196,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let message = read(&Roots::under(dir.path())).unwrap_err().to_string();
         assert!(
-            message.contains("knows no NUMA nodes") && message.contains("CONFIG_NUMA"),
+            message.contains("has no NUMA nodes") && message.contains("CONFIG_NUMA"),
             "{message}"
         );
     }

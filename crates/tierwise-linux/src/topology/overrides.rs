@@ -18,7 +18,7 @@ use tierwise_core::topology::Topology;
 use super::nodes::MemoryNode;
 use crate::error::{LinuxError, Result};
 
-/// The tiers, fastest first. Nodes that no tier names are left alone.
+/// The tiers, fastest first. Pages on nodes that no tier names stay.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Override {
@@ -31,23 +31,23 @@ pub struct Override {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierOverride {
-    /// For people.
+    /// Name for display.
     pub name: String,
-    /// The kernel's numbers of its nodes.
+    /// The kernel's numbers of the tier's nodes.
     pub nodes: Vec<u32>,
-    /// Latency of a load on an idle machine, in nanoseconds, if it was measured.
+    /// Measured latency of a load on an idle machine, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<f64>,
-    /// Peak bandwidth in 10^9 bytes a second, if it was measured.
+    /// Measured peak bandwidth in 10^9 bytes per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_gbps: Option<f64>,
 }
 
 impl Override {
-    /// Whether these tiers can be had of these nodes.
+    /// Checks that these tiers can consist of these nodes.
     ///
     /// # Errors
-    /// The first tier that cannot, with the nodes that there are.
+    /// The first tier that cannot, with the existing nodes.
     pub fn check(&self, nodes: &[MemoryNode]) -> Result<()> {
         if self.tiers.is_empty() || self.tiers.len() > Topology::MAX_TIERS {
             let what = format!("the configuration lists {} tiers", self.tiers.len());
@@ -93,8 +93,7 @@ impl TierOverride {
         for (key, figure) in
             [("latency_ns", self.latency_ns), ("bandwidth_gbps", self.bandwidth_gbps)]
         {
-            // A million of either is no memory (a disk answers in less, and no bus carries as
-            // much).
+            // A million of either is no memory: a disk answers faster, and no bus is as wide.
             if let Some(found) = figure
                 && !(found > 0.0 && found <= 1e6)
             {

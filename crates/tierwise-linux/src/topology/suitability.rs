@@ -1,4 +1,4 @@
-//! Whether there is anything to tier on this machine, and what to do where the kernel sees nothing.
+//! The suitability of this machine for tiering, and the remedy where the kernel has one tier only.
 
 use std::fmt;
 
@@ -6,22 +6,21 @@ use tierwise_core::topology::Topology;
 
 use super::nodes::MemoryNode;
 
-/// What can be done with this machine's memory.
+/// The suitability of this machine's memory for tiering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suitability {
     /// Two or more tiers.
     Tiered,
-    /// One memory node: nothing can be moved anywhere, only observed.
+    /// One memory node: pages can only be observed, not moved.
     OneNode {
         /// The node.
         node: u32,
     },
-    /// Several nodes, and all are in one tier.
+    /// Several nodes in one tier.
     OneTier {
-        /// What is found, as one sentence or two.
+        /// The finding, in one or two sentences.
         found: String,
-        /// The lines for the configuration that would make tiers of them, if the guess in them is
-        /// right.
+        /// The configuration lines that would make tiers of the nodes, if their guess is right.
         lines: String,
     },
 }
@@ -46,7 +45,7 @@ impl fmt::Display for Suitability {
 }
 
 impl Suitability {
-    /// For nodes that are all in one tier.
+    /// The result for nodes that are all in one tier.
     pub(super) fn of_one_tier(tier: &str, nodes: &[MemoryNode]) -> Self {
         if let [node] = nodes {
             return Self::OneNode { node: node.id };
@@ -62,14 +61,14 @@ impl Suitability {
     }
 }
 
-/// A list of nodes in a sentence.
+/// Formats a list of nodes for a sentence.
 pub(super) fn numbers(nodes: &[u32]) -> String {
     nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Nodes in the order of their likely speed. Memory beside CPUs is the faster; memory without
-/// is as slow as it is far from the nearest CPU. Where every node is alike, the first one is
-/// taken for near.
+/// Returns the nodes in the order of their likely speed. Memory beside CPUs is faster; memory
+/// without CPUs is slower the farther it is from the nearest CPU. If all nodes are alike, the first
+/// one counts as near.
 fn guess(nodes: &[MemoryNode]) -> Vec<Vec<u32>> {
     let mixed = nodes.iter().any(|n| n.has_cpu) && nodes.iter().any(|n| !n.has_cpu);
     let near: Vec<u32> = if mixed {
@@ -137,7 +136,7 @@ mod tests {
             node(2, true, &[21, 21, 10]),
         ];
         assert_eq!(guess(&nodes), [vec![0], vec![1, 2]]);
-        // No distance is known: still one answer for each node.
+        // No distance is known: each node still has one answer.
         assert_eq!(guess(&[node(0, false, &[]), node(5, false, &[])]), [vec![0], vec![5]]);
     }
 

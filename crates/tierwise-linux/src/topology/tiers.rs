@@ -1,9 +1,8 @@
 //! The kernel's memory tiers, from `/sys/devices/virtual/memory_tiering`
 //! (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`; since Linux 6.1).
 //!
-//! `memory_tierN/nodelist` lists the nodes of a tier. The lower N, the faster: N is the abstract
-//! distance (made of HMAT's latency and bandwidth where there is an HMAT) divided by 128, and
-//! DRAM's is 4.
+//! `memory_tierN/nodelist` lists the nodes of a tier. A lower N is faster: N is the abstract
+//! distance (from HMAT's latency and bandwidth if there is an HMAT) divided by 128; DRAM's is 4.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,15 +16,15 @@ use crate::roots::Roots;
 pub struct KernelTier {
     /// N of `memory_tierN`.
     pub rank: u32,
-    /// Its nodes, ascending.
+    /// Nodes, ascending.
     pub nodes: Vec<u32>,
 }
 
-/// The kernel's tiers that have nodes, fastest first; `None` for a kernel that has none (before
-/// 6.1).
+/// Returns the kernel's tiers that have nodes, fastest first; `None` for a kernel without tiers
+/// (before 6.1).
 ///
 /// # Errors
-/// A file cannot be read or holds something else than a list of nodes.
+/// A file cannot be read or is no list of nodes.
 pub fn read(roots: &Roots) -> Result<Option<Vec<KernelTier>>> {
     let directory = directory(roots);
     let entries = match fs::read_dir(&directory) {
@@ -38,7 +37,7 @@ pub fn read(roots: &Roots) -> Result<Option<Vec<KernelTier>>> {
         let entry = entry.map_err(|e| LinuxError::file(&directory, "list", e))?;
         let name = entry.file_name();
         let rank = name.to_str().and_then(|n| n.strip_prefix("memory_tier"));
-        // Beside the tiers lie `power`, `uevent` and the like.
+        // The directory also holds `power`, `uevent` and the like.
         let Some(rank) = rank.and_then(|n| n.parse().ok()) else { continue };
         let path = entry.path().join("nodelist");
         let Some(text) = file::text_if_there(&path)? else { continue };

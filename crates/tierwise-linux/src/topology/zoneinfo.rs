@@ -1,5 +1,4 @@
-//! `/proc/zoneinfo`: the kernel's watermarks of a node, and the free pages that CPUs keep to
-//! themselves.
+//! `/proc/zoneinfo`: the kernel's watermarks of a node, and the free pages on per-CPU lists.
 
 use std::path::Path;
 
@@ -10,12 +9,12 @@ use crate::error::{LinuxError, Result};
 use crate::process::Reader;
 use crate::roots::Roots;
 
-/// The watermarks of every node, the sum over its zones, in base pages, ascending by node. A kernel
-/// that does not print `promo` (up to 6.12) has it one step above `high` all the same
+/// Returns the watermarks of every node, summed over its zones, in base pages, ascending by node. A
+/// kernel that does not print `promo` (up to 6.12) has it one step above `high`
 /// (`__setup_per_zone_wmarks`).
 ///
 /// # Errors
-/// A watermark that is no number, or none at all.
+/// A watermark is no number, or there is none at all.
 pub fn watermarks(path: &Path, text: &str) -> Result<Vec<(u32, Watermarks)>> {
     let mut nodes: Vec<(u32, Watermarks)> = Vec::new();
     let mut zone = Zone::default();
@@ -53,7 +52,7 @@ pub fn watermarks(path: &Path, text: &str) -> Result<Vec<(u32, Watermarks)>> {
     Ok(nodes)
 }
 
-/// The watermarks of one zone, as far as they were read.
+/// The watermarks of one zone read so far.
 #[derive(Debug, Default)]
 struct Zone {
     node: Option<u32>,
@@ -64,8 +63,8 @@ struct Zone {
 }
 
 impl Zone {
-    /// Where a row belongs. `high:` of the CPUs' page sets ends with a colon and is none of
-    /// ours.
+    /// Returns the field of a row. `high:` of the per-CPU page sets ends with a colon and does not
+    /// belong here.
     fn mark(&mut self, key: &str) -> Option<&mut Option<u64>> {
         match key {
             "min" => Some(&mut self.min),
@@ -100,17 +99,17 @@ impl Zone {
     }
 }
 
-/// Calls with each list of free pages that a CPU keeps to itself (`pagesets`): its node, and its
-/// base pages. They are not counted as `MemFree`, and a CPU keeps up to a hundredth of a zone and
+/// Calls `list` for each per-CPU list of free pages (`pagesets`) with its node and base pages.
+/// `MemFree` does not count them, and a CPU keeps up to a hundredth of a zone and
 /// more (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node. A
-/// file that cannot be read has no lists; that costs accuracy only.
+/// file that cannot be read yields no lists; that costs accuracy only.
 pub fn per_cpu(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
     if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
         per_cpu_lists(text, list);
     }
 }
 
-/// Calls with each CPU's list in the text of `/proc/zoneinfo`, as [`per_cpu`].
+/// Calls `list` for each CPU's list in the text of `/proc/zoneinfo`, like [`per_cpu`].
 ///
 /// ```
 /// use tierwise_linux::topology::zoneinfo::per_cpu_lists;

@@ -1,7 +1,7 @@
 //! Applies plans: turns moves into system calls, and reports the outcome of each.
 //!
-//! A page of the engine's is a block of many base pages. It has moved when more than half of its
-//! resident memory is verified to lie in the target tier. The rest follows ([`Migrator::finish`]):
+//! One page of the engine is a block of many base pages. It has moved when more than half of its
+//! resident memory is verified to be in the target tier. The rest follows ([`Migrator::finish`]):
 //! the engine knows only one tier per block, and never plans that rest again. A round is at most
 //! [`ROUND`] long. Moves that do not fit into it are reported as over the budget, and the engine
 //! plans them again if it still wants them.

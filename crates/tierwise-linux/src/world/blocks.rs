@@ -1,7 +1,7 @@
 //! Blocks: aligned pieces of processes' addresses, numbered as the engine's pages.
 //!
-//! A number is not used again within one observation. What is reported about a block that no longer
-//! exists is therefore never taken for its successor's.
+//! A number is not used again within one observation. A report about a block that no longer exists
+//! is therefore never taken for its successor's.
 //!
 //! ```
 //! use tierwise_core::units::{PageId, TenantId, TierId};
@@ -72,7 +72,8 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// No blocks. A block has `size` bytes, a power of two and at least a base page.
+    /// Creates an empty set of blocks. A block has `size` bytes, a power of two and at least a base
+    /// page.
     pub fn new(size: u64) -> Self {
         Self {
             size,

@@ -47,8 +47,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Takes the faults of a survey, empties their list, and passes what is to be reported to
-    /// `report`.
+    /// Takes the faults of a survey, empties their list, and passes new ones to `report`.
     pub fn take(
         &mut self,
         faults: &mut Faults,

@@ -77,8 +77,8 @@ impl FreeMemory {
         Ok(())
     }
 
-    /// Writes the tiers' readings. Free memory is what the next allocation finds, without the CPUs'
-    /// lists.
+    /// Writes the tiers' readings. Free memory is the memory that the next allocation finds,
+    /// without the CPUs' lists.
     pub fn write(&self, out: &mut Vec<TierReading>) {
         out.clear();
         let of_tiers = self.unlisted.iter().zip(&self.unmanaged);

@@ -3,7 +3,7 @@
 //!
 //! - [`blocks`]: maps processes' memory to the engine's pages. A page is an aligned block of a
 //!   process's addresses, by default as large as a huge page.
-//! - [`survey`]: finds the blocks of each process and the tier in which each lies.
+//! - [`survey`]: finds the blocks of each process and the tier of each.
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
 //! - [`apply`]: turns a plan into system calls.
 //! - [`free_memory`]: reads free memory and computes unmanaged memory.
@@ -180,8 +180,8 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Replaces the tenants; their order gives the [`TenantId`]s. A tenant that had the same place,
-    /// name and selector goes on. With `again`, every page is reported to the engine once more, as
-    /// a newly created engine requires.
+    /// name and selector continues. With `again`, every page is reported to the engine once more,
+    /// as a newly created engine requires.
     pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>, again: bool) {
         self.tenants.resize_with(tenants.len(), TenantReading::default);
         self.tracker.set_tenants(tenants);
@@ -212,7 +212,7 @@ impl<C: Calls> LiveWorld<C> {
     }
 
     /// Surveys the tenants' blocks from now on, or only the tenants themselves: for a daemon that
-    /// moves no page. Reports no block as freed; an engine that goes on after that is a new one.
+    /// moves no page. Reports no block as freed; an engine that continues after that is a new one.
     pub fn set_survey(&mut self, blocks: bool) {
         self.surveys_blocks = blocks;
         self.blocks = Blocks::new(self.config.block.0);

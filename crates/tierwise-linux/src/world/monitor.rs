@@ -1,8 +1,8 @@
 //! The thread that collects access reports. Reading from DAMON can wait in the kernel for the end
 //! of an aggregation interval, and the engine must not wait for it.
 //!
-//! One buffer carries the reports to the engine and comes back, so that monitoring allocates
-//! nothing once the buffer has grown.
+//! One buffer brings the reports to the engine and returns, so that monitoring allocates nothing
+//! once the buffer has grown.
 //!
 //! The kernel may keep the thread waiting for a process that holds its own mmap lock
 //! ([`crate::guard`]). A thread that is late is left to its wait and ends after it. Until then no

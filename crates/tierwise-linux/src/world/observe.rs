@@ -72,7 +72,7 @@ impl<C: Calls> LiveWorld<C> {
                 let cpu = monitor.cpu_time();
                 self.account.cpu_budget.monitoring(cpu);
                 // While monitoring is suspended there are no targets: otherwise DAMON's threads
-                // would go on.
+                // would continue.
                 let watched =
                     if self.account.cpu_budget.suspended() { &[] } else { self.survey.watched() };
                 monitor.again(report, watched, self.account.cpu_budget.throttle());

@@ -1,4 +1,4 @@
-//! Survey: the blocks of each process, and the tier in which each lies.
+//! Survey: the blocks of each process, and the tier of each.
 //!
 //! A block counts if at least half of it is resident: a few pages of a large mapping are not worth
 //! a page of the engine's, and stay where the kernel put them. The tier of a block is that of its
@@ -54,8 +54,7 @@ struct Surveyed {
 }
 
 /// Reads the mappings of one process, and which of their pages are resident. The walker is moved
-/// into a guarded call and comes back with its result: the call may wait for the process's mmap
-/// lock.
+/// into a guarded call and returns with its result: the call may wait for the process's mmap lock.
 #[derive(Debug, Default)]
 struct Walker {
     /// The process that was read last.
@@ -185,8 +184,8 @@ impl Survey {
     }
 
     /// Surveys every process that is due, and forgets those that have ended. A process that cannot
-    /// be surveyed is left out and recorded as a fault. If the reason is a lack of the machine's,
-    /// its last known state stays.
+    /// be surveyed is left out and recorded as a fault. If the machine lacks resources, its last
+    /// known state stays.
     pub fn run(&mut self, mut context: SurveyContext<'_, impl Calls>) {
         let SurveyContext { now, tracker, .. } = context;
         context.blocks.start();

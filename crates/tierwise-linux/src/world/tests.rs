@@ -162,7 +162,8 @@ impl AccessMonitor for Listener {
     }
 }
 
-/// Otherwise DAMON's threads would go on using scarce CPU time, and monitoring would never resume.
+/// Otherwise DAMON's threads would continue to use scarce CPU time, and monitoring would never
+/// resume.
 #[test]
 fn suspension_stops_monitoring_and_slows_rounds() {
     let (_dir, _waker, mut world) = world();
@@ -225,7 +226,7 @@ fn lost_monitoring_is_reported_until_it_returns() {
         events = world.take_events();
     }
     assert!(!world.is_monitoring() && world.can_monitor().is_err());
-    // The rest of the world goes on.
+    // The rest of the world continues.
     world.observe(&mut report).unwrap();
     assert!(!report.tenants.is_empty() && world.stop().is_err());
     drop(release);

@@ -23,12 +23,12 @@ pub struct Adversary {
 pub const ADVERSARIES: &[Adversary] = &[
     Adversary {
         name: "scanner",
-        summary: "reads 48 MiB from end to end, again and again",
+        summary: "reads 48 MiB from end to end, repeatedly",
         setting: scanner,
     },
     Adversary {
         name: "thrasher",
-        summary: "12 of its 48 MiB are hot, others every three seconds",
+        summary: "12 of its 48 MiB are hot; they change every three seconds",
         setting: thrasher,
     },
     Adversary {
@@ -133,7 +133,7 @@ const FIRST_CHILD: Duration = Duration::from_secs(12);
 /// The time from one child's start to the next.
 const CHILD_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Each child asks for little; all together ask for more than there is.
+/// Each child needs little; all together need more than there is.
 fn fork_bomb() -> Setting {
     let child = |i: u32| {
         let spec = GeneratorSpec { seed: i.into(), ..GeneratorSpec::default() };

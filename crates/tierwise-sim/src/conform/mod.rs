@@ -6,10 +6,9 @@
 //! after its start. An adversary starts at another time in some cases, and then has no grace:
 //! memory that is protected is not to be taken away for a moment.
 //!
-//! A victim keeps all of its pages warm: it comes back to each at least about once per second, so
-//! that a policy which gives it less than its floor cannot claim that it needed no more. An
-//! adversary's pages are warmer: a policy that ranks pages by warmth alone gives them the victim's
-//! memory.
+//! A victim keeps all of its pages warm: it accesses each about once per second or more often, so a
+//! policy that gives it less than its floor cannot claim that it needed no more. An adversary's
+//! pages are warmer: a policy that ranks pages by warmth alone gives them the victim's memory.
 //!
 //! ```no_run
 //! use tierwise_core::recipe::Recipe;
@@ -34,10 +33,10 @@ pub use alone::AloneThroughput;
 pub use judge::{Verdict, conform};
 pub use setting::{Setting, machine};
 
-/// Time after a victim's start in which its floor may be out of reach: a policy with reference
-/// bits scans once per second and promotes at the fourth scan (MULTI-CLOCK, figure 4), one by hint
-/// faults at the second, and what stands in the way has to be found cold before it goes. Ten
-/// seconds are twice the slowest of these.
+/// Time after a victim's start in which its floor may be out of reach: a policy with reference bits
+/// scans once per second and promotes at the fourth scan (MULTI-CLOCK, figure 4), one with hint
+/// faults at the second, and the pages in the way must be found cold before they leave. Ten seconds
+/// are twice the slowest of these.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Interval of the usage checks: the simulator's longest step, so that nothing between two checks

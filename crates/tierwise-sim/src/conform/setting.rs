@@ -27,7 +27,7 @@ const SLOW: Bytes = Bytes(96 * MIB * PAGE);
 /// quarter of a second.
 const WINDOW: u32 = 20_000;
 
-/// Identical windows that each generated window stands for.
+/// Identical windows per generated window.
 const DILATION: u32 = 50;
 
 /// The workloads of a test, victims first.
@@ -99,8 +99,8 @@ pub(super) fn victim() -> WorkloadSpec {
         ..GeneratorSpec::default()
     };
     WorkloadSpec {
-        // A dilated window goes to the same pages again and again: more different ones in a second
-        // take shorter windows.
+        // A dilated window accesses the same pages repeatedly: more different ones in a second take
+        // shorter windows.
         dilation: DILATION / 2,
         floors: vec![Some(Limit::Bytes(Bytes(12 * MIB * PAGE)))],
         ..generated("keeper", "phase-change", 16 * MIB, spec)

@@ -1,9 +1,8 @@
-//! The CPU's counters of a tenant, where the hardware manages a tier: all that software sees
-//! of it.
+//! The CPU's counters of a tenant, where the hardware manages a tier. Software has no other signal.
 //!
 //! The local misses of one tenant cannot be counted, because the memory controller does not know
-//! cores (Memstrata, section 4.2). What a core knows is how long its loads took. The model's rules,
-//! where a trace does not say:
+//! cores (Memstrata, section 4.2). A core only knows the duration of its loads. The model's rules,
+//! where a trace has no data:
 //!
 //! - A load that missed the last-level cache takes what its medium takes now; the mean over all is
 //!   the *L3 miss latency*.
@@ -24,7 +23,8 @@ pub const L2_FACTOR: f64 = 4.0;
 /// A load that the L3 cache serves: some 70 cycles at 2.3 GHz.
 pub const L3_HIT_NS: f64 = 30.0;
 
-/// A page walk whose last entry comes from the L3 cache: as [`crate::costs::Costs::clear_bit_ns`].
+/// A page walk whose last entry comes from the L3 cache, like
+/// [`crate::costs::Costs::clear_bit_ns`].
 pub const WALK_NS: f64 = 30.0;
 
 /// A line of 64 bytes holds eight page table entries.
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Ten loads of 100 miss, and so do five stores; memory takes 200 ns. Worked by hand.
+    /// Ten loads of 100 miss, and so do five stores; memory takes 200 ns. Computed by hand.
     #[test]
     fn counters_are_means_of_their_inputs() {
         let access = PageAccess {

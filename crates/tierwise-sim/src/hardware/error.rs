@@ -1,8 +1,8 @@
 //! Error of the page-level approximation against the line model, on accesses that are known line by
 //! line.
 //!
-//! The line model sees every access. The page model sees what a trace would report: how often each
-//! page was accessed in each window. Both start with the same memory.
+//! The line model uses every access. The page model uses what a trace reports: how often each page
+//! was accessed in each window. Both start with the same memory.
 
 use super::spread::LINES;
 use super::{FlatMemory, HardwareError, PageModel, Ratio, ServedBy};
@@ -13,14 +13,14 @@ use crate::hash::mix;
 pub struct Error {
     /// Accesses.
     pub accesses: u64,
-    /// By the line model.
+    /// Result of the line model.
     pub lines: f64,
-    /// By the page model.
+    /// Result of the page model.
     pub pages: f64,
 }
 
 impl Error {
-    /// By how much the page model is too high, in percentage points.
+    /// Returns the page model's excess, in percentage points.
     pub fn points(&self) -> f64 {
         (self.pages - self.lines) * 100.0
     }
@@ -65,7 +65,7 @@ pub enum LineOrder {
     Skewed,
     /// Records of 16 lines (1 KiB) at random places, read from end to end: a key-value store.
     Records,
-    /// Over all lines from the first to the last, again and again: the worst case.
+    /// Over all lines from the first to the last, repeatedly: the worst case.
     Scan,
     /// One page after the other, each eight times before the next: a program with phases.
     Bursts,
@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn scan_and_lockstep_arrays_exceed_the_model() {
-        // By hand: every line of a scan was pushed out by its neighbour half a round ago, but for
-        // the 4,096 lines that lie in fast memory at the start.
+        // By hand: every line of a scan was displaced by its neighbour half a round ago, except the
+        // 4,096 lines that are in fast memory at the start.
         let scan = of(LineOrder::Scan, 1000);
         assert_eq!(scan.lines, 395_904.0 / 400_000.0);
         assert!(scan.pages < scan.lines, "{scan:?}");
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn long_bursts_beat_the_model() {
-        // By hand: 782 pages were started, of which the first 64 lie in fast memory; of each other
+        // By hand: 782 pages were started, of which the first 64 are in fast memory; of each other
         // 64 accesses miss.
         let bursts = of(LineOrder::Bursts, 50_000);
         assert_eq!(bursts.lines, 718.0 * 64.0 / 400_000.0);

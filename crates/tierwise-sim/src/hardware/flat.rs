@@ -1,10 +1,10 @@
 //! Intel Flat Memory Mode, line by line (Memstrata, section 3.1).
 //!
-//! - *Exclusive*: a line lies in fast or in slow memory, never in both, so software sees the sum of
+//! - *Exclusive*: a line is in fast or in slow memory, never in both, so software has the sum of
 //!   both.
-//! - *Direct-mapped*: line `l` can lie in fast memory at place `l mod F` only, where `F` is the
+//! - *Direct-mapped*: line `l` can be in fast memory only at place `l mod F`, where `F` is the
 //!   number of fast lines. With a ratio of 1:1 two lines share each place.
-//! - The *tag* of a place names the one that it holds; one bit at 1:1.
+//! - The *tag* of a place identifies the line in it; one bit at 1:1.
 //! - A *read* checks fast memory first. If the tag does not match, the line is fetched from slow
 //!   memory and changes places with the line that was there: one slow read, one slow write, one
 //!   fast write.
@@ -12,10 +12,10 @@
 //!   and it ends in fast memory. The whole line is written, so if its place holds another line in
 //!   the meantime, that one goes to slow memory and nothing has to be fetched.
 //!
-//! With more than two lines per place, the tag alone still shows where every line lies: the first
-//! line of a place belongs in fast memory and each other one in a slot of its own in slow memory;
-//! when one of those is in fast memory, the first line lies in its slot. That costs one more slow
-//! read and write when one of the others takes the place of another.
+//! With more than two lines per place, the tag alone still identifies every line's location: the
+//! first line of a place belongs in fast memory and each other one in a slot of its own in slow
+//! memory. When one of those is in fast memory, the first line is in its slot. That costs one more
+//! slow read and write when one of the others takes the place of another.
 
 use super::{HardwareError, Ratio, ServedBy, Traffic, check_lines};
 
@@ -32,18 +32,18 @@ pub enum Location {
 /// [`FlatMemory::lines`].
 #[derive(Debug, Clone)]
 pub struct FlatMemory {
-    /// By place, which of its lines is in fast memory. At the start that is the first.
+    /// The index of the line in fast memory, by place. At the start that is the first.
     tags: Vec<u8>,
     ratio: Ratio,
     traffic: Traffic,
 }
 
 impl FlatMemory {
-    /// With so many lines of fast memory, and each medium's lines interleaved over so many
+    /// Creates a memory with this many fast lines, each medium's lines interleaved over its
     /// channels.
     ///
     /// # Errors
-    /// No lines, more than 32 bits can number, or no channels.
+    /// There are no lines, more than 32 bits can number, or no channels.
     pub fn new(
         fast_lines: u64,
         ratio: Ratio,
@@ -57,7 +57,7 @@ impl FlatMemory {
         Ok(Self { tags: vec![0; places as usize], ratio, traffic })
     }
 
-    /// Lines that software sees: those of both media.
+    /// Returns the lines that software has: those of both media.
     pub fn lines(&self) -> u64 {
         self.tags.len() as u64 * u64::from(self.ratio.ways())
     }
@@ -90,8 +90,7 @@ impl FlatMemory {
         }
     }
 
-    /// A read that missed the CPU's caches: a load, or the fetch of a line that is to be
-    /// written.
+    /// Serves a read that missed the CPU's caches: a load, or the fetch of a line before a write.
     #[inline]
     pub fn read(&mut self, line: u64) -> ServedBy {
         let (place, tag) = self.decode(line);
@@ -120,7 +119,7 @@ impl FlatMemory {
         ServedBy::Slow
     }
 
-    /// Puts a line, whose data the controller holds, into its place, and sends away what was there.
+    /// Moves a line, whose data the controller holds, into its place, and evicts the previous one.
     fn bring(&mut self, place: u32, resident: u8, tag: u8) {
         self.traffic.fast.write(place);
         let home = self.slot(place, resident);
@@ -128,7 +127,7 @@ impl FlatMemory {
             (0, tag) => self.traffic.slow.write(self.slot(place, tag)),
             (_, 0) => self.traffic.slow.write(home),
             (_, tag) => {
-                // The place's first line makes room for the one that goes home.
+                // The place's first line leaves for the line that returns to its own slot.
                 self.traffic.slow.read(home);
                 self.traffic.slow.write(self.slot(place, tag));
                 self.traffic.slow.write(home);
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(counts(&memory), [3, 2, 0, 1]);
     }
 
-    /// Three lines per place, worked by hand: lines 0, 1 and 2 share the only place.
+    /// Three lines per place, computed by hand: lines 0, 1 and 2 share the only place.
     #[test]
     fn one_to_two_ratio_places_first_line() {
         let mut memory = FlatMemory::new(1, Ratio::new(2).unwrap(), 1, 1).unwrap();
@@ -239,7 +238,7 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// Exclusive: after any accesses, every line lies in exactly one tier, and no two at one
+        /// Exclusive: after any accesses, every line is in exactly one tier, and no two share a
         /// place.
         #[test]
         fn a_line_lies_in_exactly_one_tier(

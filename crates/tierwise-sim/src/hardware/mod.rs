@@ -1,14 +1,14 @@
 //! Memory tiers that the CPU manages itself, line by line, regardless of the lines' owners.
 //!
 //! Two machines are modelled. [`FlatMemory`] is Intel Flat Memory Mode (Zhong et al., OSDI 2024,
-//! section 3.1): fast and slow memory are one physical address space, each line lies in exactly one
+//! section 3.1): fast and slow memory are one physical address space, each line is in exactly one
 //! of them, and a line that is read from slow memory changes places with the one that shares its
 //! place in fast memory. [`TwoLevelMemory`] is 2LM, Optane's memory mode: fast memory is an
 //! inclusive, direct-mapped cache of the slow memory and adds no capacity.
 //!
 //! Both are exact, line by line. [`PageModel`] is their page-level approximation for long runs, and
-//! [`error`] measures what it costs in accuracy. The simulated host runs the
-//! approximation to find the part of a tenant's misses that slow memory serves.
+//! [`error`] measures its loss of accuracy. The simulated host runs the approximation to find the
+//! part of a tenant's misses that slow memory serves.
 //!
 //! ```
 //! use tierwise_sim::hardware::{FlatMemory, Ratio, ServedBy};

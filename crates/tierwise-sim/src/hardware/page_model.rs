@@ -26,9 +26,9 @@
 //! assert!((expect(&[4.0, 0.0], &before, 0).misses - (1.0 - (-4.0f64).exp())).abs() < 1e-12);
 //! ```
 //!
-//! It leaves out that workloads come back to a page in bursts (which the real machines serve
-//! from fast memory), and that they may go over two pages in step (which they serve from slow
-//! memory). [`super::error`] shows both.
+//! It leaves out bursts of accesses to a page (which the real machines serve from fast memory), and
+//! programs that go over two pages in step (which they serve from slow memory). [`super::error`]
+//! shows both.
 
 /// The outcome of one page's accesses to one place in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,9 +66,9 @@ pub(crate) const LINES_PER_PAGE: f64 = 64.0;
 pub struct PageModel {
     colours: u32,
     ways: u32,
-    /// By colour, then by way: the probability that a line of the place is that frame's.
+    /// The probability that a line of the place is that frame's, by colour, then by way.
     residents: Vec<f32>,
-    /// By colour, then by way: accesses to each line in the window at hand; kept for its memory.
+    /// Accesses to each line in the current window, by colour, then by way; kept for its memory.
     rates: Vec<f64>,
 }
 

@@ -2,8 +2,8 @@
 
 use super::HardwareError;
 
-/// Bytes of slow memory to each byte of fast memory: 1 is what was built (Memstrata, section 3.1),
-/// 2 and 4 are what the paper thinks possible (section 7).
+/// Bytes of slow memory per byte of fast memory: 1 is the built hardware (Memstrata, section 3.1);
+/// 2 and 4 are possible according to the paper (section 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ratio(u8);
 

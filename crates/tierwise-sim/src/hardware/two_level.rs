@@ -1,6 +1,6 @@
 //! 2LM, the memory mode of Optane modules: fast memory as an inclusive, direct-mapped cache of slow
 //! memory, by lines of 64 bytes (Memstrata, section 2.4; Izraelevitz et al. 2019, section 2.1).
-//! Software sees the slow memory's capacity only.
+//! Software has the slow memory's capacity only.
 //!
 //! A read that misses is fetched from slow memory and kept; the line that was there is written back
 //! if it was written to since. A posted write that misses takes the place in the same way, without
@@ -16,21 +16,21 @@ const DIRTY: u16 = 1 << 15;
 /// A memory controller in 2LM. Lines are those of slow memory, numbered from zero.
 #[derive(Debug, Clone)]
 pub struct TwoLevelMemory {
-    /// By place: which of its lines, plus one, and [`DIRTY`].
+    /// The index of the line in each place, plus one, and [`DIRTY`].
     words: Vec<u16>,
     slow_lines: u64,
     traffic: Traffic,
 }
 
 impl TwoLevelMemory {
-    /// Slow lines that may share a place: what the tag has room for beside its two special values.
+    /// Limit of slow lines that share a place: the tag's values beside its two special ones.
     pub const MAX_WAYS: u64 = (DIRTY - 1) as u64;
 
-    /// An empty cache of so many lines in front of so many.
+    /// Creates an empty cache of fast lines in front of slow lines.
     ///
     /// # Errors
-    /// No fast lines or too many, no slow lines or more than the tags can distinguish, or no
-    /// channels.
+    /// There are no fast lines or too many, no slow lines or more than the tags can distinguish, or
+    /// no channels.
     pub fn new(
         fast_lines: u64,
         slow_lines: u64,
@@ -45,7 +45,7 @@ impl TwoLevelMemory {
         Ok(Self { words: vec![EMPTY; places as usize], slow_lines, traffic })
     }
 
-    /// Lines that software sees.
+    /// Returns the lines that software has.
     pub fn lines(&self) -> u64 {
         self.slow_lines
     }

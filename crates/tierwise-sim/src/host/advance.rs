@@ -8,8 +8,8 @@ use crate::machine::SATURATION;
 use crate::units::LINE;
 use crate::workload::{WorkloadKind, WorkloadState};
 
-/// Rounds in which utilisation and progress find each other. Each halves the distance; after six it
-/// is below two percent of the change within one step, and the next step goes on from there.
+/// Rounds in which utilisation and progress converge. Each halves the distance; after six it is
+/// below two percent of the change within one step, and the next step continues from there.
 const ROUNDS: usize = 6;
 
 impl SimulatedHost {
@@ -95,7 +95,7 @@ impl SimulatedHost {
         let cost = |(l, s): (f64, f64), t: usize| l * loads[t] + s * stores[t];
         let mut memory: f64 = (0..loads.len()).map(|t| cost(workload.served(t), t)).sum();
         if workload.slow.is_some() {
-            // Fast memory is read first, to see that the line is not there.
+            // Fast memory is read first, to find that the line is not there.
             memory += cost(workload.served(1), 0);
         }
         let cpu = workload.window.instructions as f64 * self.machine.instruction_ns;

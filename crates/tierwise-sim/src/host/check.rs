@@ -1,4 +1,4 @@
-//! Checkers: what must hold after every step, under any policy.
+//! Checkers of the invariants that hold after every step, under any policy.
 
 use tierwise_core::units::Pages;
 
@@ -6,7 +6,8 @@ use super::SimulatedHost;
 use crate::error::{SimError, Violation};
 
 impl SimulatedHost {
-    /// No page in two tiers, usage within capacity, counts conserved, time monotonic.
+    /// Checks that no page is in two tiers, usage is within capacity, counts are conserved and time
+    /// is monotonic.
     pub(super) fn verify(&mut self) -> Result<(), SimError> {
         let problem = self
             .check_usage()
@@ -66,7 +67,8 @@ impl SimulatedHost {
         (present != mapped).then(|| format!("{present} pages present, {mapped} mapped"))
     }
 
-    /// No more bytes moved than the bandwidth allows since time zero, with one second's burst.
+    /// Checks that no more bytes moved than the bandwidth allows since time zero, with one second's
+    /// burst.
     fn check_budget(&self) -> Option<String> {
         let bandwidth = self.budget.bandwidth?.0 as f64;
         let allowed = bandwidth * (1.0 + self.now as f64 * 1e-9);
@@ -74,7 +76,7 @@ impl SimulatedHost {
         (moved > allowed + 1.0).then(|| format!("{moved} bytes moved, {allowed} allowed"))
     }
 
-    /// The misses kept by tier are those of the window's rows, each where its page lies.
+    /// Checks that the misses kept by tier are those of the window's rows, each in its page's tier.
     fn check_misses(&self) -> Option<String> {
         for (i, workload) in self.workloads.iter().enumerate() {
             let mut expected = vec![0; self.topology.tiers.len()];

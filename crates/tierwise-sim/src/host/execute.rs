@@ -1,8 +1,8 @@
 //! Executes plans: poisons pages, moves pages, and charges for both and for the scans.
 //!
-//! A migration takes a fixed time of the kernel's for each page and for each batch (which shares
-//! one TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the
-//! page while it is unmapped waits for the rest of that time.
+//! A migration takes a fixed time of the kernel for each page and for each batch (which shares one
+//! TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the page
+//! while it is unmapped waits for the rest of that time.
 
 use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
 use tierwise_core::page::ScanCost;
@@ -30,7 +30,7 @@ struct MigrationThread {
 }
 
 impl InFlightCopies {
-    /// Nothing under way.
+    /// Returns no copies.
     pub(crate) fn new(tiers: usize) -> Self {
         let thread = MigrationThread { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 };
         Self { threads: vec![thread; tiers] }
@@ -252,7 +252,7 @@ impl SimulatedHost {
         self.faulted |= self.signals.hint_faults;
     }
 
-    /// Turns the accesses since the last report into what the policy watches, and charges samples.
+    /// Converts the accesses since the last report into the policy's signals, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
         match self.workloads[i].kind {
             WorkloadKind::Service(_) => self.report_service(i),
@@ -279,7 +279,7 @@ impl SimulatedHost {
         }
     }
 
-    /// Adds to the heat map what is about to be reported.
+    /// Adds the misses of the next report to the heat map.
     fn warm(&mut self, i: usize) {
         let workload = &self.workloads[i];
         let (from, to) = (workload.reported, workload.done);

@@ -1,5 +1,5 @@
-//! A host whose CPU manages the last tier: pages come into and out of its frames, and its counters
-//! are all that software sees.
+//! A host whose CPU manages the last tier: pages enter and leave its frames, and its counters are
+//! the only signal.
 
 use tierwise_core::units::{PageId, TierId};
 
@@ -12,9 +12,9 @@ use crate::workload::WorkloadState;
 #[derive(Debug)]
 pub(super) struct ManagedTier {
     node: ManagedNode,
-    /// By workload: of the window at hand.
+    /// Demand of the current window, by workload.
     demand: Vec<Demand>,
-    /// By workload: since the last observation.
+    /// Counters since the last observation, by workload.
     tally: Vec<CounterSums>,
 }
 
@@ -48,7 +48,7 @@ impl SimulatedHost {
         managed.is_none_or(|managed| managed.node.has_free_frame(workload))
     }
 
-    /// A page came to lie in a tier.
+    /// Handles a page that entered a tier.
     pub(super) fn enter_tier(&mut self, workload: u16, page: PageId, tier: TierId) {
         let is_managed = tier == self.managed_tier();
         let Some(managed) = self.managed.as_mut().filter(|_| is_managed) else { return };

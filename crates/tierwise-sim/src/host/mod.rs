@@ -1,9 +1,9 @@
 //! The simulated host: a [`World`] in virtual time.
 //!
 //! Time advances in steps. In a step every running workload makes the progress that the latencies
-//! of its misses allow, given where its pages lie and how busy the tiers are; a step ends at the
-//! latest when a workload's window ends. What software samples of the accesses ([`crate::monitor`])
-//! is computed when it asks.
+//! of its misses allow, given its pages' tiers and their load; a step ends at the latest when a
+//! workload's window ends. The access signals of software ([`crate::monitor`]) are computed on
+//! demand.
 
 mod advance;
 mod check;

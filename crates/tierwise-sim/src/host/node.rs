@@ -1,10 +1,10 @@
-//! The managed tier inside the simulated host: which page lies in which frame, and which part of
-//! each workload's misses slow memory serves.
+//! The managed tier inside the simulated host: the frame of each page, and the part of each
+//! workload's misses that slow memory serves.
 //!
-//! Virtual memory does not show physical addresses: a tenant's pages lie in its frames in random
-//! order, as in a guest that has run for a while (Memstrata, figure 1), so which two of its pages
-//! conflict is drawn by a seeded hash. The colours of each workload are reserved at its start, as
-//! for a virtual machine (section 4.1).
+//! Virtual memory does not expose physical addresses: a tenant's pages are in its frames in random
+//! order, as in a guest that has run for a while (Memstrata, figure 1), so a seeded hash draws
+//! which two of its pages conflict. The colours of each workload are reserved at its start, as for
+//! a virtual machine (section 4.1).
 
 use tierwise_core::colour::Colours;
 use tierwise_core::migrate::Placement;
@@ -22,7 +22,7 @@ use crate::workload::{NONE, Slow, Workload};
 /// The frames of the workloads' pages.
 #[derive(Debug)]
 enum Frames {
-    /// By colours: those that share one are one tenant's.
+    /// Pages that share a colour belong to one tenant.
     Isolated(Colours),
     /// Each workload has a run of frames of its own, beside other workloads' runs: free ones by
     /// workload.
@@ -34,12 +34,12 @@ enum Frames {
 pub(crate) struct ManagedNode {
     model: PageModel,
     frames: Frames,
-    /// By page: its frame.
+    /// The frame of each page.
     frame_of: Vec<u32>,
-    /// By frame: its page.
+    /// The page in each frame.
     page_of: Vec<u32>,
-    /// By workload: pages that may be allocated in dedicated memory, and the share of its pages
-    /// that this is.
+    /// Pages that may be allocated in dedicated memory, and their share of all its pages, by
+    /// workload.
     dedicated: Vec<(u64, f64)>,
     seed: u64,
 }
@@ -171,7 +171,8 @@ impl ManagedNode {
         self.frame_of.get(page.index()).copied().filter(|&frame| frame != NONE)
     }
 
-    /// Every colour belongs to one workload, if they are isolated; what is wrong, if anything is.
+    /// Checks that every colour belongs to one workload, if they are isolated; returns the
+    /// violation.
     pub(crate) fn check(&self, memory: &Memory) -> Option<String> {
         let Frames::Isolated(colours) = &self.frames else { return None };
         self.page_of.iter().enumerate().filter(|&(_, &page)| page != NONE).find_map(
@@ -179,7 +180,7 @@ impl ManagedNode {
                 let workload = memory.frame(PageId(page)).workload;
                 let owner = colours.owner(colours.colour(frame as u32));
                 (owner != Some(TenantId(workload))).then(|| {
-                    format!("page {page} of workload {workload} lies in a colour of {owner:?}")
+                    format!("page {page} of workload {workload} is in a colour of {owner:?}")
                 })
             },
         )

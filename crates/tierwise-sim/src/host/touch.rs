@@ -10,8 +10,8 @@ use crate::error::SimError;
 use crate::workload::{Local, NONE, WorkloadState};
 
 impl SimulatedHost {
-    /// Takes a workload's next window: maps what is new and finds where its misses will go. Without
-    /// a next window, or without memory, the workload ends.
+    /// Takes a workload's next window: maps new pages and finds the tiers of its misses. Without a
+    /// next window, or without memory, the workload ends.
     pub(super) fn open_window(&mut self, i: usize) -> Result<(), SimError> {
         let workload = &mut self.workloads[i];
         if !workload.windows.next(&mut workload.window)? {

@@ -57,7 +57,8 @@ impl Monitors {
         allocated[allocation.page as usize] = (allocation.kind, allocation.order);
     }
 
-    /// The page as it was allocated. Threads and addresses do not matter to a page that comes back.
+    /// Returns the page as it was allocated. Threads and addresses do not matter to a page that is
+    /// mapped again.
     pub fn recall(&self, workload: usize, local: u32) -> Allocation {
         let known = self.allocated[workload].get(local as usize).copied();
         let (kind, order) = known.unwrap_or((PageBacking::Anon, 0));
@@ -97,7 +98,7 @@ impl Monitors {
         self.faults[i].take(workload, memory, observation, at);
     }
 
-    /// Adds what the requested signals show of the accesses since the last report.
+    /// Adds the requested signals of the accesses since the last report.
     pub fn report(
         &mut self,
         i: usize,

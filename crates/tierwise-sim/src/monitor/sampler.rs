@@ -1,10 +1,10 @@
 //! A hardware sampler (PEBS on Intel, IBS on AMD): one in N accesses that miss the last-level
 //! cache.
 //!
-//! The misses of a window form one stream in which all pages are interleaved. Sample j lies at the
-//! share `frac(offset + j * 0.618...)` of it: the golden-ratio sequence, which covers the stream
-//! evenly for any number of samples, so that a page's expected number of samples is its misses
-//! over N, and which depends on nothing but the seed.
+//! The misses of a window form one stream in which all pages are interleaved. Sample j is at the
+//! share `frac(offset + j * 0.618...)` of it: the golden-ratio sequence. It covers the stream
+//! evenly for any number of samples, so that a page's expected number of samples is its misses over
+//! N, and it depends on nothing but the seed.
 
 use tierwise_core::observe::{Observation, Sample};
 
@@ -26,7 +26,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler whose first sample lies at a place of the seed's choosing.
+    /// Creates a sampler; the seed chooses the position of its first sample.
     pub fn new(seed: u64) -> Self {
         Self { sums: Vec::new(), position: seed, remainder: 0.0 }
     }

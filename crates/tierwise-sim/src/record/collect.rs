@@ -1,4 +1,4 @@
-//! Collects a record while a run goes on.
+//! Collects a record during a run.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ fn seconds(at: Timestamp) -> f64 {
 pub struct Recorder {
     record: RunRecord,
     counts: BTreeMap<Kind, MoveCount>,
-    /// By tenant and page: moves kept so far.
+    /// Moves kept so far, by tenant and page.
     kept: Vec<Vec<u32>>,
 }
 
@@ -56,7 +56,7 @@ impl Recorder {
         Self { record, counts: BTreeMap::new(), kept: Vec::new() }
     }
 
-    /// Notes what a round decided.
+    /// Records the decisions of a round.
     pub fn decided(&mut self, decisions: &[Decision]) {
         self.record.decisions.extend(decisions.iter().map(|d| DecisionRecord {
             at_seconds: seconds(d.at),

@@ -21,8 +21,8 @@ pub use names::{cause_name, numbers, outcome_name, rule_name};
 /// The form that is written; a reader refuses others.
 pub const VERSION: u32 = 1;
 
-/// Limit of the moves of one page that are kept, the earliest: a policy that moves a page more
-/// often thrashes, and the first hundred rounds show how.
+/// Limit of recorded moves per page, the earliest: a policy that moves a page more often thrashes,
+/// and the first hundred rounds show how.
 pub const MOVES_OF_A_PAGE: u32 = 100;
 
 /// Limit of all moves kept, the earliest: about 100 bytes each in JSON, a file of 100 MB at most
@@ -97,13 +97,13 @@ pub struct DecisionRecord {
     pub at_seconds: f64,
     /// The tenant.
     pub tenant: usize,
-    /// Of which tier.
+    /// Index of the tier.
     pub tier: usize,
     /// Protected base pages from now on.
     pub floor_pages: u64,
     /// The cap in base pages from now on; `None` for no limit.
     pub cap_pages: Option<u64>,
-    /// At which part of its rate promotion into the tier goes on.
+    /// Share of the base rate at which promotion into the tier continues.
     pub promotion: f64,
     /// The rule's name.
     pub rule: String,

@@ -16,7 +16,7 @@
 
 use std::hint::select_unpredictable;
 
-/// One entry: its own share of the slot, in 2^-32, and who gets the rest.
+/// One entry: its own share of the slot, in 2^-32, and the entry with the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     own: u32,

@@ -1,4 +1,4 @@
-//! CPU time of a request, such that the service's maximum load is what was published.
+//! CPU time of a request that makes the service's maximum load the published one.
 //!
 //! MTAT, section 5, defines a service's objective by the load that it just bears with everything in
 //! fast memory: the knee of its curve of latency over load. So the load shows how long a request
@@ -9,7 +9,7 @@
 //!
 //! `ρ = 1 / (1 + ln 100 (1 + c²) / (2 λ (T - E[S])))`, `E[S] = k ρ / λ`.
 //!
-//! The misses' part of `E[S]` comes from the mix and is not touched; the rest is CPU time.
+//! The misses' part of `E[S]` comes from the mix and stays; the rest is CPU time.
 
 use std::time::Duration;
 

@@ -6,14 +6,14 @@ pub enum RequestError {
     /// A figure is out of its range.
     #[error("{what}: found {found}; allowed: {allowed}")]
     Figure {
-        /// Which.
+        /// Name of the number.
         what: &'static str,
         /// Its value.
         found: f64,
         /// The range, in words.
         allowed: &'static str,
     },
-    /// A recording does not have what a request touches.
+    /// A recording lacks pages that a request touches.
     #[error(
         "the recording has {what} after its mark {mark:?}; record a program that counts its \
          operations"

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 
-/// Max response time that is distinguished; longer ones count as this. An hour is past every
-/// client's patience.
+/// Maximum distinct response time; longer ones count as this. An hour exceeds every client's
+/// patience.
 const MAX_NS: u64 = 3_600_000_000_000;
 
 /// Three digits, a thousandth: finer than any difference between policies that is worth telling.
@@ -62,7 +62,7 @@ impl Noted {
     }
 
     fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so no value of one lies outside the other.
+        // Both have the same bounds, so no value of one is outside the other.
         let added = self.histogram.add(&other.histogram);
         debug_assert!(added.is_ok(), "histograms of different bounds");
         self.violations += other.violations;
@@ -74,12 +74,12 @@ impl Noted {
 pub struct Latencies {
     slo_ns: u64,
     interval: Noted,
-    /// Of the intervals ended in the measured time.
+    /// Figures of the intervals that ended in the measured time.
     ended: Noted,
 }
 
 impl Latencies {
-    /// None yet, held against an objective.
+    /// Creates an empty tally with an objective.
     ///
     /// # Errors
     /// Never: the bounds are constants that the histogram accepts.

@@ -62,7 +62,7 @@ impl Popularity {
 pub struct UnitGroup {
     /// For people.
     pub name: &'static str,
-    /// Touches per request. A fraction is made up for by every so many requests making one more.
+    /// Touches per request. A fraction means that some requests make one more.
     pub touches: f64,
     /// Load misses a touch.
     pub loads: f64,
@@ -124,7 +124,7 @@ impl Mix {
         })
     }
 
-    /// Misses a request of each unit, on average: what a placement gains by each.
+    /// Returns the average misses per request of each unit: the gain of a placement by each.
     pub fn misses_by_unit(&self) -> Vec<f64> {
         let mut misses = vec![0.0; self.units as usize];
         for kind in &self.kinds {
@@ -164,8 +164,8 @@ impl Mix {
         self.kinds.iter().map(|kind| kind.share * kind_ns(kind)).sum()
     }
 
-    /// A placement in two tiers that keeps the units with most misses fast, so many of them: what a
-    /// policy that counts misses comes to when no tenant competes.
+    /// Returns a placement in two tiers that keeps this many units fast, those with most misses:
+    /// the result of a policy that counts misses when no tenant competes.
     pub fn hottest_fast(&self, fast: u32) -> Vec<u8> {
         let misses = self.misses_by_unit();
         let mut units: Vec<u32> = (0..self.units).collect();

@@ -1,12 +1,12 @@
 //! The four services of MTAT (Kim et al., Middleware 2025), with the figures of its table 1 and
 //! section 5.
 //!
-//! Redis and Memcached touch what was recorded of them under YCSB's workload C; MongoDB and Silo
-//! what their data structures do. Requests for records are zipfian with YCSB's default of 0.99 in
-//! the first three: section 5 names workload C, whose default it is, for Redis and MongoDB; for
-//! Memcached, which Mutilate drives there with keys drawn evenly, the recording is what there is.
-//! On units of many records the difference is small: caches absorb the hottest records, and a unit
-//! holds hot and cold ones alike.
+//! Redis and Memcached touch the recorded pages of YCSB's workload C; MongoDB and Silo those of
+//! their data structures. Requests for records are zipfian with YCSB's default of 0.99 in the first
+//! three: section 5 names workload C, whose default it is, for Redis and MongoDB. Mutilate drives
+//! Memcached there with keys drawn evenly, but only the recording is available. On units of many
+//! records the difference is small: caches absorb the hottest records, and a unit holds hot and
+//! cold ones alike.
 
 use std::time::Duration;
 
@@ -125,7 +125,7 @@ impl ServicePreset {
     /// `windows` are those of its trace, if it needs one.
     ///
     /// # Errors
-    /// The trace does not have what a request touches.
+    /// The trace lacks pages that a request touches.
     pub fn mix(&self, units: u32, windows: &[Window]) -> Result<Mix, RequestError> {
         let mut mix = match self.touched {
             PresetMemory::Recorded { lines_together, .. } => {

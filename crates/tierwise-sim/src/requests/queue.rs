@@ -1,6 +1,5 @@
 //! The queue, without storing it: requests that have arrived and not started are the arrivals
-//! between the next one to start and now, and can be drawn again from the stream that stands before
-//! them.
+//! between the next one to start and now. They can be drawn again from the stream's earlier state.
 
 use super::arrival::ArrivalStream;
 
@@ -49,8 +48,7 @@ impl Ahead {
             *ahead = None;
             return started - before;
         }
-        // The queue outlived the step: go on from where the last one counted, or from the queue's
-        // head.
+        // The queue outlived the step: continue from the last count, or from the queue's head.
         let mut this = match ahead.take() {
             Some(this) if this.waiting > started => {
                 Self { waiting: this.waiting - started, stream: this.stream }

@@ -83,7 +83,7 @@ impl ServiceSpec {
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors
-    /// The trace lacks what a request touches, or the misses alone take longer than the knee
+    /// The trace lacks pages that a request touches, or the misses alone take longer than the knee
     /// allows.
     pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
         let mut mix = match &self.touched {

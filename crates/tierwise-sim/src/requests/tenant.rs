@@ -1,9 +1,9 @@
-//! A latency-critical service: arrivals, what they touch, servers, response times.
+//! A latency-critical service: arrivals, touched pages, servers, response times.
 //!
 //! Requests are simulated one by one, in the order in which they start. A request that has arrived
 //! and not started takes no memory: arrivals are drawn again from their seed, so the queue may grow
-//! without limit. The seed chooses when requests arrive and what they touch, independently of each
-//! other; everything else is arithmetic on where the units lie.
+//! without limit. The seed chooses the arrival times and the touched pages, independently of each
+//! other; everything else is arithmetic on the units' tiers.
 //!
 //! ```
 //! use std::time::Duration;
@@ -182,8 +182,8 @@ pub struct RequestTenant {
     cached: Vec<u32>,
     servers: Servers,
     latencies: Latencies,
-    /// Small and fast: it is asked several times a request. Its sequence is fixed, unlike that of
-    /// `SmallRng`.
+    /// Small and fast: each request draws from it several times. Its sequence is fixed, unlike that
+    /// of `SmallRng`.
     rng: Xoshiro256PlusPlus,
     pending_stall_ns: f64,
     now_ns: u64,

@@ -12,7 +12,7 @@ pub struct TierCosts<'a> {
     pub store_ns: &'a [f64],
 }
 
-/// As many tiers as the engine knows, and one that no unit lies in.
+/// The engine's tiers, and one for units in no tier.
 pub(super) const TIERS: usize = Topology::MAX_TIERS + 1;
 
 /// A request touches a unit.
@@ -20,7 +20,7 @@ pub(super) const TIERS: usize = Topology::MAX_TIERS + 1;
 pub struct Touch {
     /// The unit.
     pub local: u32,
-    /// The tier where it lies.
+    /// The unit's tier.
     pub tier: u8,
     /// Start of its request, in nanoseconds.
     pub at_ns: u64,

@@ -15,7 +15,7 @@ use crate::granule::median_touch;
 pub struct UnitHintFault {
     /// The unit.
     pub local: u32,
-    /// When, in nanoseconds.
+    /// Time in nanoseconds.
     pub at_ns: u64,
     /// True if it wrote.
     pub write: bool,
@@ -49,7 +49,7 @@ pub struct Watcher {
     pub sample_ns: f64,
     /// Cost of a hint fault to the request.
     pub hint_fault_ns: f64,
-    /// Pages that a unit stands for, each of which traps by itself; at least 1.
+    /// Pages per unit, each of which traps on its own; at least 1.
     pages: f64,
     /// Touches after which a unit is reported as touched.
     reporting_touches: f32,
@@ -64,7 +64,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// For so many units, each of so many pages.
+    /// Creates a watcher of this many units, each of this many pages.
     pub fn new(units: usize, pages: f64) -> Self {
         let reporting_touches = median_touch(pages) as f32;
         Self {

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::machine::Machine;
 
-    /// Three pages on two places: 0 and 2 share one, 1 has its own. Worked by hand.
+    /// Three pages on two places: 0 and 2 share one, 1 has its own. Computed by hand.
     #[test]
     fn colliding_pages_share_by_misses() {
         let access = |page, load_misses| PageAccess {

@@ -13,7 +13,7 @@ use crate::result::{RunOutput, TenantPoint, TenantResult, TimelinePoint};
 use crate::windows::Windows;
 use crate::workload::{Work, Workload};
 
-/// A window that was run: when, how long, what it did.
+/// A window that was run: its time, its duration, its work.
 struct Span {
     from_ns: f64,
     took_ns: f64,

@@ -1,4 +1,4 @@
-//! Opens what a scenario names and sizes its machine.
+//! Opens the files of a scenario and sizes its machine.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ const BASE_PAGE: u64 = 4096;
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
 impl Prepared {
-    /// Opens what the scenario names.
+    /// Opens the files of the scenario.
     ///
     /// # Errors
     /// A trace that is missing or damaged, a generator's impossible parameters, a tenant larger

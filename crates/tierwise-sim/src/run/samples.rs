@@ -65,7 +65,7 @@ impl Observer<SimulatedHost> for Collector {
 /// each interval of its measured part.
 ///
 /// # Errors
-/// As [`super::run`]; the machine has no managed tier.
+/// Like [`super::run`]; the machine has no managed tier.
 pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<IntervalSample>, SimError> {
     // With one tenant no other lends: the recipe only requests the counters, every ten seconds.
     let recipe =

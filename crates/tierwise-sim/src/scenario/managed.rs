@@ -11,9 +11,9 @@ use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 /// rounded up, and the kernel keeps its watermarks.
 pub const ROOM: f64 = 1.1;
 
-/// Misses that a thread of the recorded programs keeps in flight here. A recording does not show
-/// it; ten to sixteen line fill buffers are what a core of today has, and a workload that follows
-/// pointers uses one. Four is an assumption, the same for all of them.
+/// Misses in flight per thread of the recorded programs. A recording does not contain it; a core of
+/// today has ten to sixteen line fill buffers, and a workload that follows pointers uses one. Four
+/// is an assumption, the same for all of them.
 pub const OVERLAP: f64 = 4.0;
 
 /// The same workloads with that overlap.
@@ -79,8 +79,8 @@ pub fn two_level(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// Line accesses that one window of the neighbour stands for: a second at some three or four
-/// nanoseconds each. All its windows are alike, so finer ones would only take longer.
+/// Line accesses per window of the neighbour: a second at some three or four nanoseconds each. All
+/// its windows are alike, so finer ones would only take longer.
 const LINES_PER_WINDOW: u64 = 1 << 28;
 
 /// Instructions for each line that the neighbour reads: load, add, compare and branch.

@@ -46,13 +46,13 @@ pub struct WorkloadSpec {
     pub profile: Option<PathBuf>,
     /// The source of its accesses.
     pub source: WorkloadSource,
-    /// So many recorded windows are merged into one, whose accesses are then taken as evenly
-    /// spread: finer windows than a policy can react to only cost time. At least 1.
+    /// Number of recorded windows that are merged into one, with evenly spread accesses: windows
+    /// finer than a policy can react to only cost time. At least 1.
     pub merge: u32,
-    /// Each recorded window stands for this many alike: a recording of seconds becomes a run of
+    /// Number of identical windows per recorded window: a recording of seconds becomes a run of
     /// minutes with the same access rates, as a loop over each window would give. At least 1.
     pub dilation: u32,
-    /// Each recorded page stands for this many, which share its accesses evenly. At least 1.
+    /// Number of pages per recorded page, which share its accesses evenly. At least 1.
     pub scale: u32,
     /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as
     /// recorded.
@@ -64,7 +64,7 @@ pub struct WorkloadSpec {
     pub loops: u32,
     /// The mark at which the measured part starts and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
-    /// The mark at which the workload ends (a server's shutdown, say); `None`: the last
+    /// The mark at which the workload ends (a server's shutdown, for example); `None`: the last
     /// window.
     pub measure_to: Option<String>,
     /// Time of its start.
@@ -80,7 +80,7 @@ pub struct WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// A best-effort workload that runs once from start to end, alone in what it is entitled to.
+    /// Creates a best-effort workload that runs once from start to end, without floor or cap.
     pub fn new(name: impl Into<String>, source: WorkloadSource) -> Self {
         Self {
             name: name.into(),
@@ -135,7 +135,7 @@ pub enum TierSize {
 pub struct Scenario {
     /// Its name in output.
     pub name: String,
-    /// One sentence on what the scenario shows.
+    /// The purpose of the scenario, in one sentence.
     pub summary: String,
     /// The machine, whose tiers have the capacities of `sizes`: ask [`Scenario::resolve`].
     pub machine: Machine,

@@ -1,5 +1,5 @@
-//! Keys that only some workloads read. Elsewhere they would be ignored, which a reader of the file
-//! cannot see: they are refused.
+//! Keys that only some workloads read. Elsewhere they would have no effect, which a reader of the
+//! file cannot know: they are refused.
 
 use tierwise_core::config::{ConfigError, Section};
 
@@ -12,7 +12,7 @@ const YCSB: &[&str] = &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-f", "ycsb-
 const HOT: &[&str] = &["moving-hot-set", "phase-change"];
 
 /// Patterns whose accesses are drawn one by one and are loads or stores by a ratio: the operations
-/// of a key-value store say by themselves what they write.
+/// of a key-value store determine their writes.
 const MIXED: &[&str] =
     &["uniform", "zipf", "latest", "sequential", "moving-hot-set", "phase-change", "pointer-chase"];
 

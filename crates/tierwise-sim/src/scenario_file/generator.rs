@@ -36,7 +36,7 @@ pub(super) fn generator(section: &Section<'_>) -> Result<WorkloadSource, ConfigE
 
 fn spec(section: &Section<'_>) -> Result<GeneratorSpec, ConfigError> {
     let d = GeneratorSpec::default();
-    // Counts in one window: what a 32-bit counter takes.
+    // Counts in one window: the range of a 32-bit counter.
     let count = 1..=u64::from(u32::MAX);
     let motions = [("stairs", Motion::Stairs), ("zigzag", Motion::Zigzag), ("jump", Motion::Jump)];
     Ok(GeneratorSpec {
@@ -72,7 +72,7 @@ fn spec(section: &Section<'_>) -> Result<GeneratorSpec, ConfigError> {
         motion: section.choice_or("motion", d.motion, &motions)?,
         dwell_windows: section.whole_or("dwell_windows", d.dwell_windows, count)?,
         change_windows: section.wholes("change_windows")?,
-        // A record lies on a few pages, as a row or a cached value does.
+        // A record is on a few pages, like a row or a cached value.
         record_bytes: section.whole_or("record_bytes", d.record_bytes.into(), 1..=1 << 20)? as u32,
     })
 }

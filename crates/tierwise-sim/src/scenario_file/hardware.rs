@@ -27,7 +27,7 @@ pub(super) struct ManagedTable {
 }
 
 impl ManagedTable {
-    /// Reads it, if it is there.
+    /// Reads the table, if it exists.
     pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
         if !section.is_present() {
             return Ok(None);

@@ -11,8 +11,8 @@ use crate::scenario::TierSize;
 /// Pages that a machine may have: a page's number has 32 bits.
 const MAX_PAGES: u64 = u32::MAX as u64;
 
-/// Sizes as shares of the resident set: with twice of it everything fits with any watermarks
-/// are, and a larger number is meant in per cent.
+/// Sizes as shares of the resident set: with twice of it everything fits with any watermarks, and a
+/// larger number is meant in per cent.
 const SHARES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
 
 /// The slow tier when no size is given: everything fits, and watermarks never matter there.
@@ -62,7 +62,7 @@ fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {
     Ok(page_size)
 }
 
-/// `granule`: a power of two of base pages, as many as a page's order can say.
+/// Reads `granule`: a power of two of base pages, within the range of a page's order.
 fn granule_order(section: &Section<'_>, page_size: Bytes) -> Result<u8, ConfigError> {
     let granule = section.bytes_or("granule", page_size)?;
     let pages = granule.0 / page_size.0;
@@ -196,8 +196,8 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
     let required = |key, value: Option<f64>, unit| {
         value.ok_or_else(|| table.error(key, format!("missing; write a number of {unit}")))
     };
-    // No memory answers within a nanosecond, and what takes a millisecond is storage; ten exabytes
-    // a second is nothing built.
+    // No memory answers within a nanosecond, and storage takes a millisecond; nothing built reaches
+    // ten exabytes per second.
     let (ns, gbps) = (1.0..=1e6, 0.001..=1e7);
     let load_ns = required("load_ns", table.number("load_ns", ns.clone())?, "nanoseconds")?;
     let read_gbps = required("read_gbps", table.number("read_gbps", gbps.clone())?, "GB/s")?;

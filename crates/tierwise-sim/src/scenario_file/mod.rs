@@ -1,7 +1,7 @@
 //! The TOML form of a [`Scenario`].
 //!
-//! A scenario file names a machine, the workloads that run on it, and a duration. Sizes may be
-//! given as shares of what the workloads need, so that a file suits traces of any size:
+//! A scenario file describes a machine, its workloads, and a duration. Sizes may be given as shares
+//! of the workloads' memory, so that a file suits traces of any size:
 //!
 //! ```
 //! use std::path::Path;
@@ -67,8 +67,8 @@ const SECONDS: RangeInclusive<f64> = 0.001..=1e7;
 const NAME_LETTERS: usize = 64;
 
 impl Scenario {
-    /// Reads a scenario. `file` names it in messages; the paths of traces start at `base`, the
-    /// directory that the file lies in. No file is opened here.
+    /// Parses a scenario. `file` is its name in messages; the paths of traces start at `base`, the
+    /// file's directory. It opens no file.
     ///
     /// # Errors
     /// The first thing wrong, with file, line and key.
@@ -150,7 +150,7 @@ fn check_times(
     }
 }
 
-/// A name that can stand in a table: some letters, no control characters.
+/// Reads a name that fits in a table: some letters, no control characters.
 fn name(section: &Section<'_>, key: &'static str) -> Result<String, ConfigError> {
     let name = section.required_text(key)?;
     let letters = name.chars().count();

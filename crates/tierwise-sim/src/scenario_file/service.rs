@@ -13,7 +13,7 @@ use crate::requests::spec::{RequestMemory, ServiceSpec};
 /// No machine serves more than a billion requests per second.
 const RATES: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
 
-/// Loads relative to the knee; ten times is an overload that no queue comes back from in a
+/// Loads relative to the knee; ten times is an overload from which no queue recovers in a
 /// scenario's time.
 const LOADS: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 
@@ -95,7 +95,7 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<RequestMemory, ConfigEr
         return Ok(RequestMemory::Recorded {
             trace: base.join(trace),
             mark: section.text("mark")?.unwrap_or("run").to_owned(),
-            // Half of a record of 1,000 bytes: the rest of its lines is found in the caches or
+            // Half of a record of 1,000 bytes: the rest of its lines is in the caches or
             // prefetched.
             lines_together: section.number_or("lines_together", 8.0, 1.0..=64.0)?,
         });

@@ -9,8 +9,7 @@ use super::{SECONDS, combination, generator, name, seconds, service};
 use crate::scenario::{Class, WorkloadSource, WorkloadSpec};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
-/// Windows, pages or rounds that one may stand for: a million-fold stretch shows nothing of a
-/// workload.
+/// Limit of windows, pages or rounds per one: a million-fold stretch shows nothing of a workload.
 const MAX: u64 = 1_000_000;
 
 /// A latency that an operator may promise: from 50 microseconds, below which a smaller number is

@@ -17,7 +17,7 @@ pub fn workload(name: &str, generator: &str, spec: GeneratorSpec) -> WorkloadSpe
     }
 }
 
-/// DRAM + CXL with so many pages of each.
+/// DRAM + CXL with this many pages of each.
 pub fn machine(fast_pages: u64, slow_pages: u64) -> Machine {
     Machine::preset("dram-cxl", Bytes(fast_pages * PAGE), Bytes(slow_pages * PAGE)).unwrap()
 }

@@ -26,7 +26,7 @@ impl<W: Write> Sink for CsvSink<W> {
                 Value::Text(text) => self.writer.write_field(text)?,
             }
         }
-        // No field more: the end of the record.
+        // No more fields: the end of the record.
         self.writer.write_record(None::<&[u8]>)?;
         Ok(())
     }

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-/// Rows of a row group: what readers take as their unit of work, and what is held in memory here.
+/// Rows of a row group: the unit of work of readers, and the amount held in memory here.
 const GROUP_ROWS: usize = 1 << 20;
 
 /// The content of a column.

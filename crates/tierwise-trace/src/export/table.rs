@@ -1,4 +1,4 @@
-//! The tables a trace can be seen as.
+//! The tables of a trace.
 
 use super::Value;
 use crate::{Allocation, PageBacking, TraceError, Window, WindowSource};

@@ -28,9 +28,9 @@ pub const HEAD_BYTES: usize = 13;
 /// a generous 16 bytes a row.
 pub const MAX_RAW_BYTES: u32 = 1 << 28;
 
-/// The most bytes that one byte of a file may unpack to, on average from its start. Recorded
-/// programs reach 5, so 64 leaves room; a window unpacked takes some 20 times its packed columns,
-/// so this bounds what a small file can make a reader allocate.
+/// Limit of the bytes that one byte of a file may unpack to, on average from its start. Recorded
+/// programs reach 5, so 64 leaves a margin. An unpacked window takes some 20 times its packed
+/// columns, so this bounds the memory that a small file can make a reader allocate.
 pub const MAX_RATIO: u64 = 64;
 
 /// Bytes that any file may unpack to besides: short traces of regular programs compress better than

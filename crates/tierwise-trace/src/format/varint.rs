@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
     /// The next number, as a narrower type.
     ///
     /// # Errors
-    /// As [`Cursor::take`], or it does not fit.
+    /// As [`Cursor::take`], or the number does not fit.
     #[inline]
     pub fn take_as<T: TryFrom<u64>>(&mut self) -> Result<T, String> {
         let value = self.take()?;

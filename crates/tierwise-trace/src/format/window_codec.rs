@@ -1,8 +1,8 @@
 //! One window as bytes: its counts, then its lists column by column.
 //!
 //! Pages ascend and are stored as distances. Allocations are consecutive numbers, so only the first
-//! is stored, to be checked. Every list is at least as long in bytes as it has entries, which
-//! bounds what a damaged length can make the reader allocate.
+//! is stored, as a check. Every list is at least as long in bytes as it has entries, which bounds
+//! the memory that a damaged length can make the reader allocate.
 
 use super::varint::{Cursor, put, unzigzag, zigzag};
 use crate::{Allocation, PageAccess, PageBacking, ThreadShare, Window};

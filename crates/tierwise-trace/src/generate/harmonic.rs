@@ -1,8 +1,8 @@
 //! Generalised harmonic numbers H(k, s) = 1 + 2^-s + ... + k^-s, the normaliser of Zipf's law.
 //!
 //! A footprint of 1 TB has 2^28 pages, so the sum is not formed term by term: the first terms are
-//! added up, and the rest is the Euler-Maclaurin formula (Abramowitz and Stegun, 23.1.30) for
-//! f(x) = x^-s from `HEAD` to k: the integral, plus half the end terms, plus the corrections in the
+//! added up, and the rest is the Euler-Maclaurin formula (Abramowitz and Stegun, 23.1.30) for f(x)
+//! = x^-s from `HEAD` to k: the integral, plus half the end terms, plus the corrections in the
 //! first and third derivatives.
 
 /// Terms summed one by one. The first correction left out is below 1e-11 from here on, for s up to

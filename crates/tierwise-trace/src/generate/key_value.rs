@@ -68,7 +68,7 @@ impl YcsbPattern {
         tally.finish_operation();
     }
 
-    /// Calls `touch(place, lines)` for each page that the record lies on.
+    /// Calls `touch(place, lines)` for each page of the record.
     fn lines(&self, key: u64, mut touch: impl FnMut(u64, u32)) {
         let first = key * self.record_bytes;
         let end = first + self.record_bytes;

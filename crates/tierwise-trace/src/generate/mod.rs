@@ -1,9 +1,9 @@
 //! Generators: programs whose hot pages are known by construction.
 //!
-//! A recorded program shows what a policy does with real memory use, but not which pages
-//! it *should* have kept in the fast tier. A generator is the opposite: a few lines of arithmetic,
-//! whose [`GroundTruth`] says how likely each page is to be accessed in each window, so that a test
-//! can compute the hit ratio that a perfect policy reaches.
+//! A recorded program shows what a policy does with real memory use, but not which pages it
+//! *should* have kept in the fast tier. A generator is the opposite: a few lines of arithmetic with
+//! a [`GroundTruth`], the probability that each page is accessed in each window. A test can compute
+//! from it the hit ratio that a perfect policy reaches.
 //!
 //! # Terms
 //! - A *place* is a page of the generated footprint, numbered from 0 by address. With
@@ -13,8 +13,8 @@
 //! - Every generated access misses the last-level cache: generators describe memory traffic, not
 //!   instructions, so [`GeneratorSpec::instructions_per_access`] sets the program's misses per
 //!   instruction.
-//! - The *load phase* touches each place once, by address, and carries the mark `load`; the windows
-//!   that follow carry the pattern, and the first of them the mark `run`.
+//! - The *load phase* touches each place once, by address, and has the mark `load`; the following
+//!   windows have the pattern, and the first of them the mark `run`.
 //!
 //! # Example
 //! The hottest tenth of 1000 pages takes H(100) / H(1000) of a Zipf pattern's accesses, where
@@ -132,7 +132,7 @@ pub const GENERATORS: &[Entry] = &[
     },
     Entry {
         name: "sequential",
-        summary: "reads or writes the footprint from end to end, again and again",
+        summary: "reads or writes the footprint from end to end, repeatedly",
         build: |spec| Ok(Box::new(Generator::new(spec, "sequential", Sequential::new(spec))?)),
         truth: None,
     },
@@ -212,7 +212,7 @@ fn entry(name: &str) -> Result<&'static Entry, GenerateError> {
 /// Builds the generator that a scenario calls `name`.
 ///
 /// # Errors
-/// An unknown name, or parameters outside what the generator allows.
+/// The name is unknown, or a parameter is outside the generator's range.
 pub fn build(name: &str, spec: &GeneratorSpec) -> Result<Box<dyn WindowSource>, GenerateError> {
     let entry = entry(name)?;
     spec.check()?;

@@ -1,4 +1,4 @@
-//! A hot range of addresses that moves: what a policy has learned goes stale at a known window.
+//! A hot range of addresses that moves: a policy's knowledge becomes stale at a known window.
 //!
 //! Motions `stairs` and `zigzag` follow masim, the memory access simulator that DAMON's authors
 //! test with; `jump` leaves nothing to extrapolate.

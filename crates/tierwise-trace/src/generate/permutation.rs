@@ -1,9 +1,9 @@
 //! A random permutation of 0..len without a table.
 //!
-//! A Feistel network permutes the numbers of an even count of bits, whatever its round function is
-//! (Luby and Rackoff, 1988); a result outside 0..len is sent through again until it falls inside,
-//! which keeps the map one-to-one (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite
-//! domains", 2002, section 4). A table would cost 4 bytes a page each way, 2 GB at 1 TB.
+//! A Feistel network permutes the numbers of an even count of bits with any round function (Luby
+//! and Rackoff, 1988). A result outside 0..len is sent through again until it falls inside, which
+//! keeps the map one-to-one (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite
+//! domains", 2002, section 4). A table would cost 4 bytes per page each way, 2 GB at 1 TB.
 
 /// Luby and Rackoff: four rounds already hide the input from a chosen-text test, far more than a
 /// scattered hot set needs.

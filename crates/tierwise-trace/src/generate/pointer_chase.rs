@@ -1,5 +1,5 @@
-//! One random cycle through every page, a page an access: no page is hotter than another, and none
-//! comes back before all the others have been seen.
+//! One random cycle through every page, one page per access: no page is hotter than another, and
+//! none recurs before all the others.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

@@ -1,4 +1,4 @@
-//! From end to end, again and again: the scan that flushes an LRU list and deserves no promotion.
+//! From end to end, repeatedly: the scan that flushes an LRU list and deserves no promotion.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;

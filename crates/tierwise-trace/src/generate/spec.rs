@@ -1,4 +1,4 @@
-//! The parameters of a generator, and what is allowed in them.
+//! The parameters of a generator, and their allowed values.
 
 use std::fmt::Display;
 
@@ -79,7 +79,7 @@ impl Default for GeneratorSpec {
             // Ten million instructions a window with the value below.
             accesses_per_window: 100_000,
             // 10 misses per 1000 instructions, a memory-bound program: traces/README.md gives the
-            // misses of the recorded ones, which lie on both sides of it.
+            // misses of the recorded ones, some above and some below it.
             instructions_per_access: 100,
             windows: None,
             // About one store to two loads, the usual mix of compiled code (Hennessy and Patterson,

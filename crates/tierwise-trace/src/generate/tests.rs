@@ -1,4 +1,4 @@
-//! Every generator against what it promises: the trace is well-formed, the seed decides it, and its
+//! Tests of every generator's guarantees: the trace is well-formed, the seed determines it, and its
 //! counts agree with its ground truth.
 
 use std::collections::{HashMap, HashSet};

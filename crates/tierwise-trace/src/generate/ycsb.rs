@@ -22,8 +22,8 @@ use super::zipf::ZipfRanks;
 
 /// YCSB's zipfian constant.
 const ZIPFIAN_CONSTANT: f64 = 0.99;
-/// YCSB's scrambled zipfian ranks this many items, whatever the number of records, and hashes the
-/// rank onto the records: that way the popularity of a record does not hang on how many there are.
+/// YCSB's scrambled zipfian ranks this many items, for any number of records, and hashes the rank
+/// onto the records: so the popularity of a record does not depend on their number.
 const SCRAMBLED_ITEMS: u64 = 10_000_000_000;
 
 /// The distribution by which requests choose their record.

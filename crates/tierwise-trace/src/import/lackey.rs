@@ -9,10 +9,10 @@
 //!  M 0421b0c8,4      4 bytes were modified: a load, then a store
 //! ```
 //!
-//! Lines that start with `==` or `--` are Valgrind's own messages. Lackey knows nothing of mappings
-//! and threads: every page counts as anonymous, lives to the end, and belongs to thread 0. What the
-//! kernel copies for the program does not show either. The misses come from the same model of a
-//! cache as the recorder's.
+//! Lines that start with `==` or `--` are Valgrind's own messages. Lackey does not report mappings
+//! and threads: every page counts as anonymous, exists to the end, and belongs to thread 0. The
+//! kernel's copies for the program are missing too. The misses come from the same model of a cache
+//! as the recorder's.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
@@ -158,7 +158,8 @@ pub(crate) fn windows(
 
 /// The start of a line, for a message.
 fn shown(line: &[u8]) -> String {
-    /// A line of lackey's has some 20 bytes; twice that shows what it is instead.
+    /// Bytes shown of a foreign line: a line of lackey has some 20, and twice that identifies
+    /// another.
     const SHOWN_BYTES: usize = 40;
     let line = line.trim_ascii_end();
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_BYTES)]).into_owned()
@@ -198,7 +199,7 @@ fn parse(line: &[u8]) -> Result<Event, &'static str> {
     }
 }
 
-/// The pages seen so far, and the window being filled.
+/// The pages so far, and the current window.
 struct Pages {
     numbers: HashMap<u64, u32>,
     /// Position of each page's row in the window, if that row names the page.
@@ -238,7 +239,8 @@ impl Pages {
         }
     }
 
-    /// One executed access: it counts once in each page, and looks up each line that it touches.
+    /// Adds one executed access: it counts once in each page, and looks up each line that it
+    /// touches.
     fn access(&mut self, address: u64, bytes: u32, store: bool) {
         let last = address + u64::from(bytes) - 1;
         let mut counted = None;

@@ -71,11 +71,11 @@ impl Line {
     }
 }
 
-/// Bytes of a line with its end. A FIFO takes so many from one writer in one piece (`PIPE_BUF` of
-/// Linux); a longer line can have those of another writer within it.
+/// Limit of a line in bytes with its end. A FIFO takes this many from one writer in one piece
+/// (`PIPE_BUF` of Linux); another writer's line can interrupt a longer one.
 const MAX_LINE: usize = rustix::pipe::PIPE_BUF;
 
-/// Bytes shown of a line that is too long: enough to find its writer by.
+/// Bytes shown of a line that is too long: enough to identify its writer.
 const SHOWN: usize = 40;
 
 /// Refused lines that are kept with their reason: more than a user reads.
@@ -93,7 +93,7 @@ pub(super) struct MarkReader {
 }
 
 impl MarkReader {
-    /// Creates the FIFO and starts to listen. A FIFO that is there already is used, and stays.
+    /// Creates the FIFO and starts to listen. A FIFO that exists already is used, and stays.
     pub(super) fn listen(path: &Path, requests: Arc<PluginRequests>) -> Result<Self, RecordError> {
         let failed = || RecordError::system(format!("marks FIFO {}", path.display()));
         let made = make_fifo(path).map_err(failed())?;
@@ -128,7 +128,7 @@ impl MarkReader {
 impl Drop for MarkReader {
     fn drop(&mut self) {
         if self.is_own() {
-            // Nothing to do about a FIFO that another process removes at the same time.
+            // Another process may remove the FIFO at the same time.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -138,24 +138,24 @@ impl Drop for MarkReader {
 fn make_fifo(path: &Path) -> io::Result<bool> {
     match mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
         Ok(()) => Ok(true),
-        // Opening it shows what it is.
+        // The next step, opening it, checks its kind.
         Err(rustix::io::Errno::EXIST) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Opens what stands at the path, if it is a FIFO and no link.
+/// Opens the path, if it is a FIFO and no link.
 fn open_fifo(path: &Path) -> io::Result<File> {
     let refuse = |problem| io::Error::new(io::ErrorKind::AlreadyExists, problem);
     let there = std::fs::symlink_metadata(path)?;
     if !there.file_type().is_fifo() {
-        return Err(refuse("it is there and is no FIFO; name another path"));
+        return Err(refuse("it exists and is no FIFO; name another path"));
     }
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let fifo = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
     // It may have been replaced since the check.
     if !fifo.metadata()?.file_type().is_fifo() {
-        return Err(refuse("it was replaced by what is no FIFO; name another path"));
+        return Err(refuse("something that is no FIFO replaced it; name another path"));
     }
     Ok(fifo)
 }

@@ -33,7 +33,7 @@ pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
 /// The options of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
-    /// The program and its arguments; a name without a slash is looked up in PATH.
+    /// The program and its arguments; a name without a slash is searched in PATH.
     pub command: Vec<String>,
     /// The trace to write.
     pub out: PathBuf,
@@ -45,9 +45,9 @@ pub struct RecordOptions {
     pub llc: CacheModel,
     /// zstd level of the trace.
     pub level: i32,
-    /// The recorder plugin; found by itself when not given.
+    /// The recorder plugin; found automatically if not given.
     pub plugin: Option<PathBuf>,
-    /// The QEMU user-mode emulator; found by itself when not given.
+    /// The QEMU user-mode emulator; found automatically if not given.
     pub qemu: Option<PathBuf>,
     /// A FIFO to create for marks; its path is given to the program as `TIERWISE_MARKS`.
     pub marks: Option<PathBuf>,
@@ -92,8 +92,8 @@ pub struct RecordSummary {
     pub bytes: u64,
     /// The program's end.
     pub status: ExitStatus,
-    /// True when the program reported its end. When it was killed, what it did after its last full
-    /// window is not in the trace.
+    /// True if the program reported its end. If it was killed, the trace lacks everything after its
+    /// last full window.
     pub complete: bool,
     /// True when the recorder stopped the program, at [`RecordOptions::max_instructions`].
     pub stopped: bool,
@@ -157,7 +157,7 @@ pub enum RecordError {
         /// Its end.
         status: ExitStatus,
     },
-    /// The program executed another, and the recorder did not come up with it.
+    /// The program executed another, and the recorder did not start in it.
     #[error(
         "the program executed {program}, which could not be followed ({status}); the message of \
          the emulator is above. What was recorded before it is in the trace"
@@ -171,7 +171,7 @@ pub enum RecordError {
     /// The recorder stopped the program, for a reason that it printed.
     #[error("the recorder stopped the program; its reason is above")]
     GaveUp,
-    /// The recording failed, and what it had by then is a whole trace.
+    /// The recording failed, and the part until then is a whole trace.
     #[error(
         "{error}. {} holds what was recorded before: {windows} window{}",
         out.display(),

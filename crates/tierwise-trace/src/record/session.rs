@@ -30,8 +30,9 @@ const START_POLL: Duration = Duration::from_millis(5);
 /// default.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Exit code with which the recorder ends the program when it cannot go on
-/// (recorder/plugin/grow.h). A program that exits with it by itself leaves a complete recording.
+/// Exit code with which the recorder ends the program when it cannot continue
+/// (recorder/plugin/grow.h). A program that exits with this code itself leaves a complete
+/// recording.
 const RECORDER_FAILED: i32 = 125;
 
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
@@ -72,7 +73,7 @@ pub fn record(
     conclude(new, writer, ended)
 }
 
-/// Puts a whole trace in its place; of a recording that failed, keeps what it has.
+/// Moves a whole trace to its place; keeps the part of a failed recording.
 fn conclude(
     new: NewTrace,
     writer: Writer,
@@ -268,8 +269,8 @@ struct Copied {
     children: u64,
 }
 
-/// An emulator that ended before its plugin spoke says another thing after an exec than at the
-/// start.
+/// The error of an emulator that ended before its plugin started differs after an exec from that at
+/// the start.
 fn not_followed(error: RecordError, program: &Path) -> RecordError {
     match error {
         RecordError::NotStarted { status, .. } => {
@@ -330,7 +331,7 @@ fn pid_of(child: &Child) -> Option<Pid> {
 fn stop(child: &mut Child) -> Result<(), RecordError> {
     let failed = || RecordError::system("stopping the program");
     if let Some(pid) = pid_of(child) {
-        // It may have ended by itself meanwhile; its status shows it.
+        // It may have ended meanwhile; its status shows it.
         let _ = kill_process(pid, Signal::TERM);
     }
     let deadline = Instant::now() + STOP_PATIENCE;
@@ -358,7 +359,7 @@ impl SignalForwarder {
         let thread = std::thread::spawn(move || {
             for number in signals.forever() {
                 requests.flush();
-                // Ctrl-C reaches the program by itself, because it shares this terminal.
+                // Ctrl-C reaches the program directly, because it shares this terminal.
                 let heard = number == SIGINT && std::io::stdin().is_terminal();
                 let signal = Signal::from_named_raw(number);
                 if let (Some(pid), Some(signal), false) = (pid, signal, heard) {

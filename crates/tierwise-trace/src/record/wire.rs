@@ -22,7 +22,7 @@ const MAX_PATH_BYTES: u32 = 4096;
 pub(super) enum Reason {
     /// It reached its length.
     Full,
-    /// This process asked for it.
+    /// This process requested it.
     Cut,
     /// The program ended.
     Exit,
@@ -31,7 +31,7 @@ pub(super) enum Reason {
 /// A message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WireMessage {
-    /// A window, with its lists in the order the data model asks for.
+    /// A window, with its lists in the order of the data model.
     Window(Reason),
     /// The program executes another, which connects again.
     Exec {
@@ -61,7 +61,7 @@ pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Reads the next message into `window`. A message that is cut off counts as absent.
+/// Reads the next message into `window`. A truncated message counts as absent.
 pub(super) fn read(input: &mut impl Read, window: &mut Window) -> Result<WireMessage, RecordError> {
     match read_whole(input, window) {
         Err(RecordError::System { source, .. })

@@ -75,7 +75,7 @@ pub fn recorded(scenario: &str, adjust: impl FnOnce(&mut RecordOptions)) -> Reco
     finish(directory, &options.out, summary)
 }
 
-/// Reads a recording and what the program reported of it.
+/// Reads a recording and the program's own report.
 pub fn finish(directory: TempDir, out: &Path, summary: RecordSummary) -> Recorded {
     let report = std::fs::read_to_string(directory.path().join("report")).unwrap_or_default();
     let regions = report.lines().filter_map(|line| line.split_once(' '));

@@ -1,4 +1,4 @@
-//! Traces made up for the tests of the format and of what is built on it.
+//! Artificial traces for the tests of the format and its users.
 
 use std::io::Cursor;
 

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tierwise_core::tenant::Limit;
 use tierwise_core::units::Bytes;
 
-/// A value in the place of an amount or a limit. A number is refused, with a suggestion of the text
-/// that it stands for.
+/// A value in the place of an amount or a limit. A number is refused; the error suggests a text
+/// with the likely unit.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "allowed: an amount in quotes with its unit, as \"80GB\"")]
 enum Written {

@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use anyhow::anyhow;
 
-/// The loopback addresses that a text stands for. Only services on this host are read; no resolver
-/// is asked.
+/// Converts a text to loopback addresses, without a resolver. The daemon reads only services on
+/// this host.
 pub(crate) fn loopback(address: &str) -> anyhow::Result<Vec<SocketAddr>> {
     let here = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
     let port = address.strip_prefix("localhost:").and_then(|port| port.parse::<u16>().ok());

@@ -171,32 +171,32 @@ pub struct Moving {
     pub call_p99_ms: u64,
     /// Also move pages that several processes share (MPOL_MF_MOVE_ALL).
     pub shared: bool,
-    /// Have the kernel demote page cache of a tenant that is a control group and holds more of the
-    /// fastest tier than its cap. Page cache need not be mapped by a process and therefore cannot
-    /// be moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
+    /// Make the kernel demote page cache of a tenant that is a control group and holds more of the
+    /// fastest tier than its cap. Page cache may be mapped by no process and therefore cannot be
+    /// moved page by page. Needs `kernel.demotion`, MGLRU and debugfs.
     pub page_cache: bool,
-    /// Memory of the fastest tier that no tenant holds makes way for tenants that have memory in
-    /// slower tiers, if it was idle for so many seconds: the kernel demotes it, page cache and
-    /// anonymous memory, and drops none of it. 0 leaves all unmanaged memory where it is. Has an
-    /// effect where the kernel demotes (`kernel.demotion`), with MGLRU and debugfs.
+    /// Make the kernel demote memory of the fastest tier that no tenant holds and that was idle for
+    /// this many seconds, when tenants have memory in slower tiers. The kernel demotes page cache
+    /// and anonymous memory, and drops none of it. 0 leaves all unmanaged memory where it is. Has
+    /// an effect where the kernel demotes (`kernel.demotion`), with MGLRU and debugfs.
     pub unmanaged_idle_s: u64,
-    /// Have the kernel promote page cache that a tenant that is a control group reads again and
-    /// again from slower tiers, up to the tenant's share and its `cap`. Needs DAMON on physical
-    /// memory, of which it takes one kdamond, and MGLRU switched off: under MGLRU a read leaves no
-    /// mark that DAMON could find.
+    /// Make the kernel promote page cache that a tenant that is a control group reads repeatedly
+    /// from slower tiers, up to the tenant's share and its `cap`. Needs DAMON on physical memory,
+    /// of which it takes one kdamond, and MGLRU switched off: under MGLRU a read leaves no mark
+    /// that DAMON could find.
     pub promote_page_cache: bool,
 }
 
 impl Default for Moving {
     fn default() -> Self {
-        // A tenth of what one channel of slow memory copies; 20 ms as katalyst's memory migration
-        // has it.
+        // A tenth of what one channel of slow memory copies; 20 ms as in katalyst's memory
+        // migration.
         Self {
             rate: Amount::new("1GB"),
             call_p99_ms: 20,
             shared: false,
             page_cache: false,
-            // What is used twice a minute stays.
+            // Memory that is used twice a minute stays.
             unmanaged_idle_s: 30,
             promote_page_cache: false,
         }
@@ -223,10 +223,10 @@ impl Default for Cpu {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
-    /// Let the kernel promote and demote pages by itself, and regulate it, while no tenant has a
-    /// floor, a cap or an SLO: `kernel.numa_balancing` gets 2, demotion is on, and the daemon sets
-    /// the hot threshold and the pace of scans. These settings hold for all processes. Has an
-    /// effect with the policy `tierwise`, on Linux 6.1 and later with MGLRU and debugfs.
+    /// Let the kernel promote and demote pages, and regulate it, while no tenant has a floor, a cap
+    /// or an SLO: the daemon sets `kernel.numa_balancing` to 2, switches demotion on, and sets the
+    /// hot threshold and the scan period. These settings hold for all processes. Has an effect with
+    /// the policy `tierwise`, on Linux 6.1 and later with MGLRU and debugfs.
     pub steer: bool,
     /// `kernel.numa_balancing`: 0 off, 1 between nodes with CPUs, 2 tiering, 3 both.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -131,7 +131,7 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
             "i32" => " to 2147483647",
             _ => "",
         };
-        // Process ids alone are signed, as system calls take them.
+        // Only process ids are signed, as in system calls.
         let from = u8::from(kind == "i32");
         return format!(
             "found {}; allowed: a whole number from {from}{to}",
@@ -144,7 +144,7 @@ fn plain(place: &Place<'_>, error: &toml::de::Error) -> String {
     }
 }
 
-/// The parser's names of types in plain words.
+/// Puts the parser's names of types in plain words.
 fn words(kind: &str) -> String {
     let known = [
         ("integer", "the number"),
@@ -239,7 +239,7 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
     if rate.bytes().0 == 0 {
         return Some((
             "rate",
-            "found 0; allowed: at least one block a second; to move nothing write dry_run = true"
+            "found 0; allowed: at least one block per second; to move nothing write dry_run = true"
                 .into(),
         ));
     }

@@ -13,7 +13,7 @@ use super::until::Until;
 /// Time limit of an answer. A daemon answers between two rounds; a reload may check many tenants.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Max bytes of an answer: a snapshot of thousands of tenants fits many times.
+/// Max bytes of an answer: many times a snapshot of thousands of tenants.
 const MAX_ANSWER: u64 = 64 << 20;
 
 /// The reason why there is no usable answer.

@@ -19,13 +19,13 @@ use tierwise_linux::state_file::private_directory;
 use super::protocol::{ControlCommand, Reply};
 use super::until::Until;
 
-/// Max bytes of a line: a tenant with a thousand pids fits many times.
+/// Max bytes of a line: many times a tenant with a thousand pids.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Connections served at a time; each is a thread.
 const MAX_CONNECTIONS: usize = 16;
 
-/// Time limit of a conversation, from the first byte to the last: a client asks one thing and
+/// Time limit of a conversation, from the first byte to the last: a client sends one command and
 /// leaves.
 const CONVERSATION: Duration = Duration::from_secs(60);
 
@@ -75,7 +75,7 @@ impl ControlServer {
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // A file that was removed already is as good.
+        // A file that was removed already needs nothing more.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -85,7 +85,7 @@ fn clear_the_way(path: &Path) -> anyhow::Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
     if !meta.file_type().is_socket() {
-        bail!("{shown}: is there and is no socket; remove it, or write another control.socket");
+        bail!("{shown}: exists and is no socket; remove it, or write another control.socket");
     }
     if UnixStream::connect(path).is_ok() {
         bail!("{shown}: another tierwised listens there; stop it, or write another control.socket");

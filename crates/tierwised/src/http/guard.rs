@@ -14,12 +14,12 @@ use axum::response::{IntoResponse, Response};
 
 use super::api::Problem;
 
-/// The page loads its own files and nothing else, runs no inline code, and cannot be framed.
+/// Lets the page load only its own files and run no inline code, and forbids frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors \
                       'none'";
 
-/// A view is old after a round, so caching has no use.
+/// A view is old after a round, so a cache has no use.
 const HEADERS: [(HeaderName, &str); 5] = [
     (CACHE_CONTROL, "no-store"),
     (CONTENT_SECURITY_POLICY, POLICY),

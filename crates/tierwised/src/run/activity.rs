@@ -8,7 +8,7 @@ use crate::judgement::BLIND;
 use crate::view::DaemonMode;
 
 /// Time between two attempts to start access monitoring. An attempt is cheap, but another user of
-/// DAMON holds it for minutes.
+/// DAMON keeps it for minutes.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The state that decides how much a round does.
@@ -43,7 +43,7 @@ impl Activity {
         }
     }
 
-    /// Access monitoring failed with `problem`.
+    /// Records a failure of access monitoring.
     pub(super) fn lose_monitoring(&mut self, problem: &str) {
         (self.mode, self.reason) = observing((self.mode, std::mem::take(&mut self.reason)));
         self.source = format!("nothing: {problem}");
@@ -51,7 +51,7 @@ impl Activity {
     }
 }
 
-/// The mode and reason without access monitoring. [`Activity::source`] holds the obstacle.
+/// Returns the mode and reason without access monitoring. [`Activity::source`] holds the obstacle.
 pub(super) fn observing(mode: (DaemonMode, String)) -> (DaemonMode, String) {
     // A machine on which no page can be moved has a reason already.
     if mode.0 == DaemonMode::Observe {
@@ -60,7 +60,7 @@ pub(super) fn observing(mode: (DaemonMode, String)) -> (DaemonMode, String) {
     (DaemonMode::Observe, format!("{BLIND}; it tries again every {} s", RETRY_INTERVAL.as_secs()))
 }
 
-/// A mode in a sentence.
+/// Describes a mode in a sentence.
 pub(super) fn verb(mode: DaemonMode) -> &'static str {
     match mode {
         DaemonMode::Manage => "manages",

@@ -1,5 +1,5 @@
-//! Promotion of page cache that lies in slow memory and is read again and again. The kernel
-//! promotes it, as far as its tenant's share and the free memory of the fastest tier allow.
+//! Promotion of page cache in slow memory that is read repeatedly. The kernel promotes it, within
+//! its tenant's share and the free memory of the fastest tier.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::config::LimitText;
 /// the effect of the last rates shows in the groups' usage.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time until the first order. Access monitoring by DAMON takes the kdamonds that it needs first,
-/// and has started by then.
+/// Time until the first request. Access monitoring by DAMON takes its kdamonds first, and has
+/// started by then.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// Page cache or headroom below this is not worth a scheme of the kernel's.
+/// Page cache or headroom below this is not worth a DAMON scheme.
 const MIN: Bytes = Bytes(1 << 20);
 
-/// The promoter and the state between two orders.
+/// The promoter and the state between two requests.
 #[derive(Debug)]
 pub(super) struct CachePromotion {
     promoter: Option<CachePromoter>,
@@ -111,7 +111,7 @@ fn own(held: &[(PathBuf, u64)]) -> impl Iterator<Item = (PathBuf, u64)> + '_ {
 }
 
 impl Daemon {
-    /// Orders the kernel to promote page cache, every few seconds. Reports a problem once.
+    /// Makes the kernel promote page cache, every few seconds. Reports a problem once.
     pub(super) fn promote_page_cache(&mut self) {
         if Instant::now() < self.page_cache.promotion.due {
             return;
@@ -147,7 +147,7 @@ impl Daemon {
         answer
     }
 
-    /// The groups to promote, with bytes per second for each.
+    /// Returns the groups to promote, with bytes per second for each.
     fn cache_order(&mut self) -> PromotionRequest {
         let host = self.world.host();
         let (Some(fastest), Some(_)) = (host.tiers.first(), host.tiers.get(1)) else {
@@ -179,7 +179,8 @@ impl Daemon {
         PromotionRequest { from, to: self.roomiest_fast_node(), groups }
     }
 
-    /// Bytes of the fastest tier that a tenant may still take, up to its cap and its share.
+    /// Returns the bytes of the fastest tier that a tenant may still take, up to its cap and its
+    /// share.
     fn cache_headroom(&self, tenant: TenantId, index: usize) -> u64 {
         let page = self.world.host().page_size;
         let usage = self.world.usage(tenant);
@@ -193,8 +194,8 @@ impl Daemon {
         Pages(limit.saturating_sub(held).0.min(u64::MAX / page.0)).in_bytes(page).0
     }
 
-    /// The target of promotion. It stays the same as long as it is in the tier, because with
-    /// another target the kernel starts again.
+    /// Returns the target of promotion. It stays the same as long as it is in the tier, because
+    /// with another target the kernel starts again.
     fn roomiest_fast_node(&mut self) -> u32 {
         let nodes = &self.world.host().tiers[0].nodes;
         if let Some(node) = self.page_cache.promotion.node.filter(|node| nodes.contains(node)) {

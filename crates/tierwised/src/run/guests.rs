@@ -1,6 +1,6 @@
-//! The CPUs and memory devices of virtual machines that are named by their QMP socket. The daemon
-//! asks QEMU when a guest starts, each guest in a task of its own on the thread that talks to
-//! tenants: a QEMU that hangs must not delay the others.
+//! The CPUs and memory devices of virtual machines whose tenants name a QMP socket. The daemon
+//! queries QEMU when a guest starts, each guest in a task of its own on the thread for tenants'
+//! services: a QEMU that hangs must not delay the others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Max bytes per read.
 const PIECE: usize = 16 << 10;
 
-/// Max CPUs and memory devices of a guest that are listed: as many as fit in a line.
+/// Max CPUs and memory devices of a guest that are listed: the number that fits in a line.
 const MAX_LISTED: usize = 8;
 
 /// Requests to guests, and their answers.
@@ -49,8 +49,7 @@ impl Guests {
         Self { sender, answers, patience: PATIENCE, asked: BTreeMap::new() }
     }
 
-    /// Asks those of these tenants that are named by their QMP socket. A new request ends the
-    /// tenant's previous one.
+    /// Queries the tenants that have a QMP socket. A new query ends the tenant's previous one.
     pub(super) fn ask(&mut self, started: &[TenantId], config: &Config, peers: &Peers) {
         // The answers of removed tenants are not needed.
         self.asked.retain(|name, (task, _)| {
@@ -126,7 +125,8 @@ async fn connect(path: &Path) -> io::Result<PeerStream> {
     }
 }
 
-/// A guest in a line. A guest that does not answer is a tenant all the same: its process was found.
+/// Describes a guest in a line. A guest that does not answer is still a tenant: its process was
+/// found.
 fn words(name: &str, guest: &anyhow::Result<Guest>) -> String {
     let guest = match guest {
         Ok(guest) => guest,

@@ -12,8 +12,8 @@
 //! - `pressure`: tenants' memory pressure.
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
-//! - `steering`: the kernel's own tiering, regulated, while no tenant has a limit.
-//! - `unmanaged`: room that idle memory of no tenant makes.
+//! - `steering`: regulation of the kernel's own tiering, while no tenant has a limit.
+//! - `unmanaged`: demotion of idle memory of no tenant.
 
 mod activity;
 pub mod cache_promotion;
@@ -59,7 +59,7 @@ use crate::judgement;
 use crate::system::optional::Unavailable;
 use crate::view::{DaemonMode, Snapshot};
 
-/// Receivers of the view while no client reads it: the server's own.
+/// Receivers of the view while no client reads it: only the server's own.
 const UNREAD: usize = 1;
 
 /// The options of a daemon.

@@ -1,6 +1,6 @@
 //! The loss of access monitoring. A daemon that does not know which pages are hot must not move
-//! any: it observes, reports the obstacle, and tries again. The obstacle is mostly another program
-//! that uses DAMON for a while.
+//! any: it observes, reports the obstacle, and tries again. Usually another program uses DAMON for
+//! a while.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Page cache above a cap. The engine moves the pages that processes map. The rest of a control
-//! group's memory in the fastest tier only the kernel can demote: the daemon asks it to as long as
+//! Page cache above a cap. The engine moves the pages that processes map. Only the kernel can
+//! demote the rest of a control group's memory in the fastest tier: the daemon makes it do so while
 //! the group exceeds its cap there. [`super::cache_promotion`] is the other direction.
 
 use std::time::{Duration, Instant};
@@ -17,15 +17,15 @@ use crate::config::LimitText;
 /// Interval between two demotions of page cache above caps.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum demoted of a tenant per round: the call returns when it is done, and a round must not be
-/// long.
+/// Maximum demoted of a tenant per round: the call returns when it is done, and a round must be
+/// short.
 const MAX: Bytes = Bytes(32 << 20);
 
 /// The state of both directions.
 #[derive(Debug)]
 pub(super) struct PageCache {
     demoted_at: Instant,
-    /// The kernel cannot demote page cache, and the log has it.
+    /// True if the kernel cannot demote page cache and the log has the reason.
     pub(super) refused: bool,
     pub(super) promotion: CachePromotion,
 }
@@ -37,8 +37,8 @@ impl PageCache {
 }
 
 impl Daemon {
-    /// Asks the kernel once a second to demote the page cache above caps. A refusal is reported
-    /// once and ends the asking until the configuration changes.
+    /// Makes the kernel demote the page cache above caps, once per second. Reports a refusal once,
+    /// and then stops until the configuration changes.
     pub(super) fn demote_page_cache(&mut self) {
         if self.page_cache.demoted_at.elapsed() < INTERVAL {
             return;

@@ -1,4 +1,4 @@
-//! The one thread that talks to tenants' services and virtual machines, however many there are.
+//! The only thread for tenants' services and virtual machines, however many there are.
 //!
 //! Each conversation is a task of its own with a time limit, so that a slow or silent peer delays
 //! no other and holds no thread. The thread's CPU time does not count against the daemon's budget:

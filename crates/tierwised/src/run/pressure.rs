@@ -27,8 +27,8 @@ impl TenantPressure {
         }
     }
 
-    /// Part of the last ten seconds in which some of a tenant's tasks waited for memory, in
-    /// percent.
+    /// Returns the part of the last ten seconds in which some of a tenant's tasks waited for
+    /// memory, in percent.
     pub(super) fn percent(&self, tenant: usize) -> Option<f64> {
         self.percent.get(tenant).copied().flatten()
     }

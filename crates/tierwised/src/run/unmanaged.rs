@@ -1,6 +1,6 @@
-//! Room that idle unmanaged memory makes for tenants: once a second the daemon compares the free
-//! memory of the fastest tier with the tenants' memory in slower tiers, and asks the kernel to
-//! demote what is missing, as far as it is idle and no tenant's.
+//! Demotion of idle unmanaged memory for tenants: once a second the daemon compares the free memory
+//! of the fastest tier with the tenants' memory in slower tiers, and makes the kernel demote the
+//! difference, as far as that memory is idle and belongs to no tenant.
 
 use std::time::{Duration, Instant};
 
@@ -14,21 +14,21 @@ use tierwise_linux::tenant::TenantTracker;
 
 use super::Daemon;
 
-/// How often room is made.
+/// Interval between two demotions.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Maximum demoted per round: the call returns when it is done, and a round must not be long.
+/// Maximum demoted per round: the call returns when it is done, and a round must be short.
 const MAX: Bytes = Bytes(32 << 20);
 
-/// The part of the fastest tier that is kept free ahead of need, so that a new or growing tenant
-/// finds room before it asks: what a round frees at most on a tier of a gigabyte.
+/// Divisor of the fastest tier's size for the memory kept free ahead of need, so that a new or
+/// growing tenant finds free memory at once: the most that a round frees on a tier of a gigabyte.
 const AHEAD: u64 = 32;
 
 /// The state of the feature.
 #[derive(Debug)]
 pub(super) struct Unmanaged {
     asked_at: Instant,
-    /// The kernel cannot, and the log has it.
+    /// True if the kernel cannot demote and the log has the reason.
     pub(super) refused: bool,
     demoted: Bytes,
 }
@@ -38,15 +38,15 @@ impl Unmanaged {
         Self { asked_at: Instant::now(), refused: false, demoted: Bytes(0) }
     }
 
-    /// The amount that the kernel was asked to demote so far.
+    /// Returns the amount that the daemon requested so far.
     pub(super) fn demoted(&self) -> Bytes {
         self.demoted
     }
 }
 
 impl Daemon {
-    /// Asks the kernel once a second to demote idle unmanaged memory. A refusal is reported once
-    /// and ends the asking until the configuration changes.
+    /// Makes the kernel demote idle unmanaged memory, once per second. Reports a refusal once, and
+    /// then stops until the configuration changes.
     pub(super) fn make_room(&mut self) {
         if self.unmanaged.asked_at.elapsed() < INTERVAL {
             return;
@@ -58,7 +58,8 @@ impl Daemon {
         if idle.is_zero() || self.unmanaged.refused || halted || !self.activity.manages() {
             return;
         }
-        // Without the kernel's demotion the key has no effect: the operator did not ask for one.
+        // Without the kernel's demotion the key has no effect: the operator did not ask for a
+        // demotion.
         if mglru::probe_demotion(&self.options.roots).is_err() {
             return;
         }
@@ -99,8 +100,8 @@ impl Daemon {
     }
 }
 
-/// Base pages that are missing in the fastest tier: as many as the tenants have in slower tiers, up
-/// to the reserve, beyond what is free above the kernel's high watermark.
+/// Returns the base pages that the fastest tier lacks: as many as the tenants have in slower tiers,
+/// up to the reserve, less the memory that is free above the kernel's high watermark.
 fn wanted(slow: Pages, free: Pages, topology: &Topology) -> Pages {
     let Some(fast) = topology.tiers.get(TierId::FASTEST.index()) else { return Pages(0) };
     let reserve = Pages(fast.capacity.0 / AHEAD);

@@ -2,9 +2,9 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files to the maximum that this process may set by itself. Most systems
-/// start a service with 1,024 for the sake of select(2), which this program does not use; sampling
-/// needs a file for each CPU, and a connection needs one too. Returns the limit; `None` for none.
+/// Raises the limit of open files to the maximum that this process may set. Most systems start a
+/// service with 1,024 for the sake of select(2), which this program does not use; sampling needs a
+/// file for each CPU, and each connection needs one. Returns the limit; `None` for no limit.
 ///
 /// # Errors
 /// The kernel refuses.

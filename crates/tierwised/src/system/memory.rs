@@ -1,4 +1,4 @@
-//! The daemon's own memory, which costs tenants no fast memory.
+//! Placement of the daemon's own memory, so that it costs tenants no fast memory.
 
 use tierwise_linux::process::syscall::live_on;
 use tierwise_linux::roots::Roots;
@@ -6,8 +6,8 @@ use tierwise_linux::topology::LinuxHost;
 
 use crate::config::Config;
 
-/// Places the memory of this process in the slowest tier, and that of the threads that it starts
-/// afterwards. A machine that has one tier, or refuses, keeps it where it is.
+/// Places the memory of this process, and of the threads that it starts afterwards, in the slowest
+/// tier. On a machine that has one tier or refuses, the memory stays where it is.
 pub fn leave_fast_tier(config: &Config, roots: &Roots) {
     // A tree of files has no nodes of its own.
     if *roots != Roots::default() {

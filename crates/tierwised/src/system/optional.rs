@@ -1,5 +1,5 @@
 //! Features without which the daemon still runs. One that cannot start, or that breaks down, is
-//! tried again, and nothing else waits for it.
+//! retried, and nothing waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, after, bounded, never, select};
 
-/// The first wait. A service that starts beside the daemon is up or has ended within seconds.
+/// The first wait. A service that starts beside the daemon runs or has ended within seconds.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest wait: an operator who has freed a port sees the feature start within a minute.
@@ -89,7 +89,7 @@ impl Drop for Optional {
 struct Retried {
     name: &'static str,
     unavailable: Unavailable,
-    /// Nothing is sent: the other end is dropped to end the feature.
+    /// Never receives: the other end is dropped to end the feature.
     stopped: Receiver<()>,
     first_wait: Duration,
 }

@@ -15,7 +15,7 @@
 //!   keep their proportions. If a tenant lacks a profile, the split is by weight.
 //!
 //! Configured floors and caps hold in both; the sum leaves the high watermark free. A
-//! latency-critical tenant without an SLO cannot be rewarded, and counts as a best-effort one.
+//! latency-critical tenant without an SLO has no reward, and counts as a best-effort one.
 //!
 //! ```
 //! use std::time::Duration;

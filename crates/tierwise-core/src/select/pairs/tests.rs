@@ -95,7 +95,7 @@ fn pages_of_a_colour_move_together() {
     assert_eq!((up.len(), up[0] % 2, up[1]), (2, 0, up[0] + 1));
     let down: Vec<u32> = moves.iter().filter(|m| m.to == TierId(1)).map(|m| m.page.0).collect();
     assert!(down.len() == 2 && down.iter().all(|page| (8..14).contains(page)), "{down:?}");
-    // The promotions stand before the demotions into their frames.
+    // The promotions precede the demotions into their frames.
     let order: Vec<u8> = moves.iter().map(|m| m.to.0).collect();
     assert_eq!(order, [0, 0, 1, 1]);
 }

@@ -24,7 +24,7 @@ impl CandidateTenant {
     pub(super) const ALL: Self =
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
 
-    /// A tenant within its own partition: it gives what it takes.
+    /// A tenant within its own partition: its victims pay for its promotions.
     pub(super) const fn alone(tenant: TenantId, limit: Pages) -> Self {
         Self { tenant: Some(tenant), gives: limit, takes: limit }
     }
@@ -112,7 +112,7 @@ impl Candidates {
         }
     }
 
-    /// The number of the coldest pages from the `first` on that make room for `frames` base pages,
+    /// Returns the number of the coldest pages, from the `first` on, that free `frames` base pages,
     /// each of them colder than `than`.
     pub(super) fn colder(
         &self,

@@ -1,8 +1,8 @@
 //! Comparison of a tenant's memory with its entitlement.
 //!
-//! A partition is enforced only while a tenant lacks its entitlement. Then pages beyond the others'
-//! entitlements are taken away: as many as are lacking and not free, from all that exceed theirs in
-//! proportion. If enough memory is free no tenant gives any, so a workload that grows between two
+//! A partition is enforced only while a tenant lacks its entitlement. Then tenants lose pages
+//! beyond their entitlements: as many as are lacking and not free, in proportion to each tenant's
+//! excess. If enough memory is free no tenant loses any, so a workload that grows between two
 //! partitions keeps what it allocated.
 
 use crate::share::Share;

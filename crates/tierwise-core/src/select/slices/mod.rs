@@ -10,10 +10,10 @@
 //!   exchanged for its own fast ones if they are in a higher bin, and never for another tenant's.
 //!   On more than two tiers, the rest of that is used for the tiers below the fastest, where pages
 //!   are exchanged by bin, regardless of tenant.
-//! - *Compete.* Tenants whose floor is below their cap share the memory that is not partitioned by
-//!   frequency alone: the hottest pages of all of them are fast, but no tenant drops below its
-//!   floor or exceeds its cap. In the schedule they count as one best-effort tenant. The
-//!   best-effort tenants of MTAT (LC Only) of section 5 compete. Without shares, all tenants do.
+//! - *Compete.* Tenants whose floor is below their cap share the unpartitioned memory by frequency
+//!   alone: the hottest pages of all of them are fast, but no tenant drops below its floor or
+//!   exceeds its cap. In the schedule they count as one best-effort tenant. The best-effort tenants
+//!   of MTAT (LC Only) of section 5 compete. Without shares, all tenants do.
 //!
 //! A share is an entitlement and no limit ([`Share`]): pages beyond it are taken away only as far
 //! as other tenants lack their entitlements and free memory does not suffice ([`entitlement`]).
@@ -31,9 +31,9 @@
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the maximum of base pages that a slice demotes and
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
-//! the change of a partition by equation 1. The paper prints neither. `fill` ("all") selects
-//! the tenants whose shares are filled with pages that were not accessed; with "latency-critical"
-//! the others' leave room for their next allocations.
+//! the change of a partition by equation 1. The paper prints neither. `fill` ("all") selects the
+//! tenants whose shares are filled with pages that were not accessed; with "latency-critical" the
+//! others' shares keep free memory for their next allocations.
 
 mod candidates;
 mod entitlement;
@@ -315,7 +315,7 @@ impl Slices {
         moved
     }
 
-    /// Exchanges pages of a tier below the fastest, regardless of tenant: first for those that were
+    /// Exchanges pages of a tier below the fastest, regardless of tenant: first for pages that were
     /// not hot enough for the fastest, as a page is named once per plan. Returns the base pages
     /// promoted.
     fn exchange_below(&mut self, upper: TierId, left: Pages, pass: &mut Pass<'_, '_>) -> Pages {

@@ -1,6 +1,7 @@
-//! DAMON moves by itself: `migrate_hot` and `migrate_cold` schemes over nodes' physical memory, for
-//! one cgroup, within a quota. Cheaper than moving page by page where the whole of a region goes,
-//! because nothing crosses into user space; blind to what the engine knows of single pages.
+//! Migration by DAMON: `migrate_hot` and `migrate_cold` schemes over nodes' physical memory, for
+//! one cgroup, within a quota. This is cheaper than moving page by page where whole regions
+//! migrate, because nothing crosses into user space. DAMON does not see the engine's data about
+//! single pages.
 
 use std::time::Duration;
 
@@ -15,33 +16,33 @@ use crate::error::{LinuxError, Result};
 use crate::process::Reader;
 use crate::roots::Roots;
 
-/// What is moved, from where to where.
+/// The pages to migrate, their sources and their target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationRule {
-    /// The nodes whose memory is watched, ascending.
+    /// Monitored nodes, ascending.
     pub from: Vec<u32>,
-    /// Where to.
+    /// Target node.
     pub to: u32,
-    /// Which pages.
+    /// Hotness of the pages to migrate.
     pub which: Which,
-    /// Of whom; every tenant's without a filter.
+    /// Control groups whose pages migrate; without a filter, all.
     pub filters: Vec<Filter>,
-    /// Bytes a second that are tried.
+    /// Bytes per second that DAMON tries to move.
     pub rate: Rate,
 }
 
-/// Bytes a second that a rule may try.
+/// Bytes per second that a rule may try to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rate {
-    /// As many as there are.
+    /// No limit.
     Unlimited,
-    /// At most so many; of none nothing is moved.
+    /// At most this many; zero moves nothing.
     Bytes(u64),
 }
 
 impl Rate {
     fn quota(self) -> Quota {
-        // The kernel takes zero for no limit; below a page nothing gets through.
+        // Zero means no limit to the kernel; a quota below a page moves nothing.
         let bytes = match self {
             Self::Unlimited => 0,
             Self::Bytes(bytes) => bytes.max(1),
@@ -53,12 +54,12 @@ impl Rate {
 /// Hot or cold pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Regions found accessed in at least so many samples of an aggregation interval.
+    /// Regions found accessed in at least this many samples of an aggregation interval.
     Hot {
         /// Samples.
         at_least: u32,
     },
-    /// Regions not found accessed for at least so many aggregation intervals.
+    /// Regions not found accessed for at least this many aggregation intervals.
     Cold {
         /// Aggregation intervals.
         for_at_least: u32,
@@ -88,20 +89,20 @@ impl MigrationRule {
     }
 }
 
-/// Kdamonds that move: one for each set of nodes that is watched together.
+/// The kdamonds that migrate: one per set of nodes monitored together.
 #[derive(Debug)]
 pub struct Damos {
     kdamonds: Vec<Kdamond>,
-    /// For each rule, its kdamond and its scheme in it.
+    /// The kdamond of each rule, and its scheme there.
     places: Vec<(usize, usize)>,
 }
 
 impl Damos {
-    /// Turns rules on.
+    /// Starts the rules.
     ///
     /// # Errors
-    /// There are not enough kdamonds, the kernel lacks an action, or a node's memory is not known.
-    /// Nothing stays on then.
+    /// There are too few kdamonds, the kernel lacks an action, or a node's memory is unknown. No
+    /// rule runs then.
     pub fn start(
         roots: &Roots,
         admin: &mut Admin,
@@ -157,15 +158,15 @@ impl Damos {
 
     fn place(&self, rule: usize) -> Result<(usize, usize)> {
         self.places.get(rule).copied().ok_or_else(|| LinuxError::Missing {
-            what: format!("rule {rule} of {} was asked for", self.places.len()),
+            what: format!("found rule {rule}; there are {}", self.places.len()),
             remedy: "count rules from 0".into(),
         })
     }
 
-    /// What all rules moved since they were turned on.
+    /// Returns the bytes that all rules moved since their start.
     ///
     /// # Errors
-    /// A kdamond does not run any more.
+    /// A kdamond no longer runs.
     pub fn moved(&self) -> Result<Bytes> {
         let mut moved = 0;
         for (k, kdamond) in self.kdamonds.iter().enumerate() {
@@ -177,11 +178,11 @@ impl Damos {
         Ok(Bytes(moved))
     }
 
-    /// Gives rules other rates while they run, all at one time: the kernel takes up to an
-    /// aggregation interval to answer.
+    /// Changes rates of running rules, all together: the kernel takes up to an aggregation interval
+    /// to answer.
     ///
     /// # Errors
-    /// A kdamond does not run any more, or a control group is gone; there is no such rule.
+    /// A kdamond no longer runs, a control group is gone, or a rule does not exist.
     pub fn set_rates(&mut self, rates: &[(usize, Rate)]) -> Result<()> {
         let mut concerned = Vec::new();
         for &(rule, rate) in rates {
@@ -194,7 +195,7 @@ impl Damos {
         concerned.into_iter().try_for_each(|kdamond| self.kdamonds[kdamond].commit())
     }
 
-    /// Whether all of it runs.
+    /// True if all kdamonds run.
     ///
     /// # Errors
     /// DAMON's files are gone.
@@ -207,7 +208,7 @@ impl Damos {
         Ok(true)
     }
 
-    /// CPU time of the kernel's threads.
+    /// Returns the CPU time of the kdamonds.
     ///
     /// # Errors
     /// DAMON's files are gone.
@@ -215,10 +216,10 @@ impl Damos {
         self.kdamonds.iter().map(|k| k.cpu_time(roots, reader)).sum()
     }
 
-    /// Turns everything off.
+    /// Stops all rules.
     ///
     /// # Errors
-    /// A kdamond cannot be turned off.
+    /// A kdamond cannot be stopped.
     pub fn stop(self, admin: &mut Admin) -> Result<()> {
         admin.restore(self.kdamonds)
     }
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!((cold.quota.bytes, cold.filters), (Bytes(1 << 20), rule.filters.clone()));
         let quotas = [Rate::Unlimited, Rate::Bytes(0)].map(|rate| rate.quota().bytes);
         assert_eq!(quotas, [Bytes(0), Bytes(1)], "the kernel's zero is no limit");
-        // Zero samples would be every region, which is not hot.
+        // Zero samples would match every region, and not all are hot.
         rule.which = Which::Hot { at_least: 0 };
         assert_eq!(rule.scheme().pattern.nr_accesses, 1..=u32::MAX);
     }

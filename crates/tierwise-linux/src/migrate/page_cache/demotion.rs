@@ -1,7 +1,7 @@
 //! Demotion of page cache by the kernel, oldest generation first ([`super::mglru`]).
 //!
-//! What no process maps has no address that move_pages(2) could be told. `memory.reclaim` would not
-//! do: it takes from every node, and on the slowest, from which nothing can be demoted, it drops.
+//! Pages that no process maps have no address for move_pages(2). `memory.reclaim` does not fit: it
+//! takes from every node, and on the slowest, from which nothing can be demoted, it drops pages.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 
-/// Has the kernel demote up to `most` bytes of the page cache that a control group, and those below
-/// it, have on a node. Returns how much it was told to demote. Where all of the cache is in the two
-/// youngest generations, from which the kernel does not evict, it makes a new one instead, so that
-/// what is not accessed until the next call is old by then.
+/// Makes the kernel demote up to `most` bytes of the page cache that a control group and those
+/// below it have on a node. Returns the amount that it requested. Where all of the cache is in the
+/// two youngest generations, which the kernel does not evict, it creates a new one instead: pages
+/// not accessed until the next call are old by then.
 ///
 /// # Errors
 /// There are no generations ([`mglru::probe`]), or the kernel does not demote
@@ -37,7 +37,7 @@ pub fn demote(roots: &Roots, group: &Path, node: u32, most: Bytes) -> Result<Byt
     Ok(Bytes(most.0 / PAGE_SIZE * PAGE_SIZE - left * PAGE_SIZE))
 }
 
-/// Of one control group. Returns pages.
+/// Demotes from one control group. Returns pages.
 fn one(roots: &Roots, generations: &[Generation], most: u64) -> Result<u64> {
     let old = &generations[..generations.len().saturating_sub(MIN_NR_GENS)];
     let files: u64 = old.iter().map(|generation| generation.file).sum();

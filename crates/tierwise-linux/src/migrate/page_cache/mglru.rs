@@ -24,11 +24,11 @@ pub struct Generation {
     pub memcg: u64,
     /// The NUMA node.
     pub node: u32,
-    /// Its number: the smallest is the oldest.
+    /// Number of the generation: the smallest is the oldest.
     pub number: u64,
-    /// Time since it was made.
+    /// Time since the generation's creation.
     pub age: Duration,
-    /// Anonymous pages; the kernel counts negative ones while it updates, which are none here.
+    /// Anonymous pages. The kernel shows negative counts while it updates; they are zero here.
     pub anon: u64,
     /// Pages of files.
     pub file: u64,
@@ -40,10 +40,10 @@ fn path(roots: &Roots) -> PathBuf {
     roots.sys.join("kernel/debug/lru_gen")
 }
 
-/// Whether there are generations.
+/// Checks that the kernel has generations.
 ///
 /// # Errors
-/// Why not, and how to get them.
+/// The kernel has none; the error names the reason and the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     let missing = |what: String, remedy: String| Err(LinuxError::Missing { what, remedy });
     let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
@@ -66,7 +66,7 @@ pub fn probe(roots: &Roots) -> Result<()> {
 /// drops page cache and swaps.
 ///
 /// # Errors
-/// The switch is off or not there, with the remedy.
+/// The switch is off or missing; the error names the remedy.
 pub fn probe_demotion(roots: &Roots) -> Result<()> {
     let switch = roots.sys.join("kernel/mm/numa/demotion_enabled");
     match file::text_if_there(&switch)?.as_deref().map(str::trim) {
@@ -83,9 +83,9 @@ pub fn probe_demotion(roots: &Roots) -> Result<()> {
 }
 
 /// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into
-/// `out`, each cgroup's on each node oldest first; none if it is not there. Lines that are not as
-/// documented are passed over, with what follows them of that cgroup; the first of them is returned
-/// as what to say of it.
+/// `out`, oldest first for each cgroup and node; none if the cgroup does not exist. It skips a
+/// malformed line with that cgroup's following lines, and returns a description of the first
+/// malformed line.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -99,7 +99,7 @@ pub fn generations(
     generations_of(roots, |name| below(name, cgroup), reader, out)
 }
 
-/// Reads the generations of the cgroups whose paths `wanted` accepts, as [`generations`] does.
+/// Reads the generations of the cgroups whose paths `wanted` accepts, like [`generations`].
 ///
 /// # Errors
 /// As [`generations`].
@@ -115,7 +115,7 @@ pub fn generations_of(
     reader.lines(&roots.sys, format_args!("kernel/debug/lru_gen"), EXPECTED, take)
 }
 
-/// The lines of the file, which belong to the last cgroup and node named before them.
+/// Parser of the file's lines, which belong to the last cgroup and node named before them.
 pub(crate) struct Lines<F> {
     wanted: F,
     memcg: Option<u64>,
@@ -127,7 +127,7 @@ impl<F: Fn(&[u8]) -> bool> Lines<F> {
         Self { wanted, memcg: None, node: None }
     }
 
-    /// Takes the next line; false if it is not as documented.
+    /// Takes the next line; false if it is malformed.
     pub fn take(&mut self, line: &[u8], out: &mut Vec<Generation>) -> bool {
         let mut fields = words(line);
         match fields.next() {
@@ -155,15 +155,15 @@ impl<F: Fn(&[u8]) -> bool> Lines<F> {
     }
 }
 
-/// Number and path of `memcg    12 /a b`. Without the memory controller there is one line, with no
-/// path.
+/// Parses number and path of `memcg    12 /a b`. Without the memory controller there is one line
+/// without a path.
 fn memcg_line(line: &[u8]) -> Option<(u64, &[u8])> {
     let rest = line.trim_ascii_start().strip_prefix(b"memcg")?.trim_ascii_start();
     let (id, path) = rest.split_once_str(b" ").unwrap_or((rest, b""));
     Some((parsed(id)?, if path.is_empty() { b"/" } else { path }))
 }
 
-/// Whether a cgroup is another, or below it.
+/// True if a cgroup is `cgroup` or below it.
 pub(crate) fn below(name: &[u8], cgroup: &[u8]) -> bool {
     let rest = name.strip_prefix(cgroup.strip_suffix(b"/").unwrap_or(cgroup));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -175,40 +175,40 @@ fn generation<'a>(
 ) -> Option<(u64, Duration, u64, u64)> {
     let number = parsed(number)?;
     let age = Duration::from_millis(parsed(fields.next()?)?);
-    // A trailing letter marks counts that are partly those of another generation's.
+    // A trailing letter marks counts that partly belong to another generation.
     let count = |f: &[u8]| parsed::<i64>(f.trim_end_with(|c| c.is_ascii_alphabetic()));
     let mut pages = || Some(count(fields.next()?)?.max(0) as u64);
     Some((number, age, pages()?, pages()?))
 }
 
-/// Makes a new youngest generation of a cgroup on a node: what is accessed from now on can be told
-/// from what is not.
+/// Creates a new youngest generation of a cgroup on a node. It separates the pages accessed from
+/// now on from the others.
 ///
 /// The swappiness makes the kernel age anonymous memory also where it could not evict it
 /// (`mm/vmscan.c`, `should_skip_vma`).
 ///
 /// # Errors
-/// The cgroup or the generation is gone; debugfs is closed.
+/// The cgroup or the generation is gone, or debugfs is not accessible.
 pub fn age(roots: &Roots, youngest: &Generation) -> Result<()> {
     let Generation { memcg, node, number, .. } = youngest;
     let swappiness = Prefer::Anonymous as u8;
     file::write(&path(roots), &format!("+ {memcg} {node} {number} {swappiness}"))
 }
 
-/// What is evicted first, as the kernel's swappiness.
+/// Kind of pages to evict first, as the kernel's swappiness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefer {
     /// Pages of files only.
     Files = 0,
-    /// Anonymous pages as willingly as the kernel can: a demoted page is not lost.
+    /// Anonymous pages as readily as the kernel can: a demoted page is not lost.
     Anonymous = 200,
 }
 
-/// Evicts up to so many pages of the generations up to this one: they are demoted.
+/// Evicts up to `pages` pages of the generations up to this one: the kernel demotes them.
 ///
 /// # Errors
-/// The kernel may not demote; the cgroup or the generation is gone (it is one of the two youngest);
-/// debugfs is closed.
+/// The kernel may not demote, the cgroup or the generation is gone (or one of the two youngest), or
+/// debugfs is not accessible.
 pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> Result<()> {
     probe_demotion(roots)?;
     let Generation { memcg, node, number, .. } = up_to;
@@ -313,8 +313,8 @@ memcg    42 /a b
         assert!(probe(&roots).unwrap_err().to_string().contains("debugfs"));
     }
 
-    /// Two groups whose names differ in what is no text are two groups; and a line that nobody
-    /// understands is nobody's.
+    /// Two groups whose names differ in bytes that are no text stay two groups, and a malformed
+    /// line belongs to no group.
     #[test]
     fn strange_group_name_hides_no_other() {
         let text = b"memcg 1 /\xff\n \

@@ -2,7 +2,7 @@
 //!
 //! - [`demotion`]: oldest generation first, by [`mglru`] (the multi-generational LRU's generations
 //!   and their eviction).
-//! - [`promotion`]: what is accessed again and again, by [`damos`] (DAMON's migration schemes).
+//! - [`promotion`]: pages accessed repeatedly, by [`damos`] (DAMON's migration schemes).
 
 pub mod damos;
 pub mod demotion;

@@ -1,11 +1,10 @@
-//! Promotion of page cache by the kernel: DAMON watches the slow nodes' physical memory, and moves
-//! up what of it is a control group's page cache and is accessed again and again
-//! ([`super::damos`]).
+//! Promotion of page cache by the kernel: DAMON monitors the slow nodes' physical memory, and
+//! promotes a control group's page cache that is accessed repeatedly ([`super::damos`]).
 //!
-//! What no process maps has no address that move_pages(2) could be told. DAMON sees that it was
-//! read by a mark that reading clears (`folio_test_idle`), which reading does not do under MGLRU
-//! (`folio_mark_accessed`, mm/swap.c, 6.1 to 7.3 at least). The kernel takes up to an aggregation
-//! interval to answer anything about DAMON, so this has a thread of its own.
+//! Pages that no process maps have no address for move_pages(2). DAMON detects reads by a mark that
+//! a read clears (`folio_test_idle`). A read does not clear it under MGLRU (`folio_mark_accessed`,
+//! mm/swap.c, 6.1 to 7.3 at least). The kernel takes up to an aggregation interval to answer any
+//! request about DAMON, so this has a thread of its own.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -23,32 +22,33 @@ use crate::process::Reader;
 use crate::roots::Roots;
 use crate::worker;
 
-/// The longest aggregation that others who ask DAMON something wait for; twenty checks in it.
+/// The longest aggregation for which other users of DAMON wait; it has twenty checks.
 const SAMPLING: Duration = Duration::from_millis(50);
 const AGGREGATION: Duration = Duration::from_secs(1);
 
-/// Found accessed in so many checks of an aggregation. Whoever reads a file once is found once.
+/// Checks of an aggregation that find a hot region accessed. A file that is read once is found
+/// once.
 const HOT: u32 = 2;
 
-/// Most control groups: the kernel goes through all regions for each.
+/// Limit of control groups: the kernel goes through all regions for each.
 pub const MAX_GROUPS: usize = 32;
 
-/// How often the kernel is asked how much it moved: others who ask DAMON something wait meanwhile.
+/// Interval at which the bytes moved are read: other users of DAMON wait meanwhile.
 const COUNTED: Duration = Duration::from_secs(30);
 
-/// What is to be promoted.
+/// The page cache to promote.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromotionRequest {
     /// The slow nodes, ascending.
     pub from: Vec<u32>,
     /// The fast node.
     pub to: u32,
-    /// Control groups, by their paths from the cgroup mount, and bytes a second. Without any, DAMON
-    /// is given back.
+    /// Control groups, by their paths from the cgroup mount, and bytes per second. Without any,
+    /// DAMON is released.
     pub groups: Vec<(String, u64)>,
 }
 
-/// What came of it so far.
+/// The results so far.
 #[derive(Debug)]
 struct PromotionReport {
     moved: Bytes,
@@ -56,10 +56,10 @@ struct PromotionReport {
     result: Result<()>,
 }
 
-/// Whether DAMON sees that page cache is read.
+/// Checks that DAMON sees reads of page cache.
 ///
 /// # Errors
-/// It does not, and what to do.
+/// It does not; the error names the remedy.
 pub fn probe(roots: &Roots) -> Result<()> {
     let enabled = roots.sys.join("kernel/mm/lru_gen/enabled");
     match file::text_if_there(&enabled)?.as_deref().map(str::trim) {
@@ -71,13 +71,13 @@ pub fn probe(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Where the record of DAMON's thread is kept: another than the look's, because both are there at
-/// the same time.
+/// Path of the record of DAMON's thread. It differs from the monitor's, because both exist at the
+/// same time.
 pub fn cache_record(state: &Path) -> PathBuf {
     state.join("damon-page-cache.json")
 }
 
-/// The thread.
+/// The promotion thread.
 #[derive(Debug)]
 pub struct CachePromoter {
     orders: Option<Sender<PromotionRequest>>,
@@ -89,10 +89,10 @@ pub struct CachePromoter {
 }
 
 impl CachePromoter {
-    /// Starts the thread. It does nothing before the first order.
+    /// Starts the thread. It does nothing before the first request.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot start.
     pub fn start(roots: &Roots, record: PathBuf, regions: u32) -> Result<Self> {
         let (orders, ordered) = bounded::<PromotionRequest>(1);
         let (answer, answers) = bounded::<PromotionReport>(1);
@@ -113,10 +113,10 @@ impl CachePromoter {
         Ok(Self { orders, answers, thread, waits: false, moved, cpu })
     }
 
-    /// Gives an order, unless the last one is still being carried out.
+    /// Passes a request to the thread, unless it still executes the last one.
     ///
     /// # Errors
-    /// What came of the last one.
+    /// The last request failed.
     pub fn order(&mut self, order: PromotionRequest) -> Result<()> {
         if self.waits {
             let Ok(answer) = self.answers.try_recv() else { return Ok(()) };
@@ -130,20 +130,20 @@ impl CachePromoter {
         Ok(())
     }
 
-    /// Bytes promoted, as last counted.
+    /// Returns the bytes promoted, as last counted.
     pub fn moved(&self) -> Bytes {
         self.moved
     }
 
-    /// CPU time of the kernel's thread, as last read.
+    /// Returns the CPU time of the kdamond, as last read.
     pub fn cpu(&self) -> Duration {
         self.cpu
     }
 
-    /// Ends the thread and gives DAMON back.
+    /// Ends the thread and releases DAMON.
     ///
     /// # Errors
-    /// It could not be given back.
+    /// DAMON could not be released.
     pub fn stop(mut self) -> Result<()> {
         self.end()
     }
@@ -152,7 +152,7 @@ impl CachePromoter {
         self.orders = None;
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,
-            // It does not panic; if it did, its kdamond turned itself off when it was dropped.
+            // The thread does not panic; if it did, its kdamond was stopped when it was dropped.
             Some(Err(_)) | None => Ok(()),
         }
     }
@@ -160,12 +160,12 @@ impl CachePromoter {
 
 impl Drop for CachePromoter {
     fn drop(&mut self) {
-        // Whoever wants to know calls stop.
+        // A caller that needs the result calls stop.
         let _ = self.end();
     }
 }
 
-/// What the thread has.
+/// The thread's state.
 #[derive(Debug)]
 struct Work {
     roots: Roots,
@@ -173,12 +173,12 @@ struct Work {
     attrs: DamonAttrs,
     reader: Reader,
     at_work: Option<AtWork>,
-    /// By kdamonds that were given back.
+    /// Bytes moved by kdamonds that were released.
     moved: Bytes,
     cpu: Duration,
 }
 
-/// While DAMON runs.
+/// State while DAMON runs.
 #[derive(Debug)]
 struct AtWork {
     admin: Admin,
@@ -222,8 +222,8 @@ impl Work {
             return self.stop();
         }
         let goes_on = match &mut self.at_work {
-            // A group that is gone makes the kernel refuse all of it: those that are there start
-            // again.
+            // A group that is gone makes the kernel refuse the whole change: the existing groups
+            // start again.
             Some(work) => work.fits(&order) && work.adapt(&order).is_ok(),
             None => false,
         };
@@ -246,7 +246,7 @@ impl Work {
         Ok(())
     }
 
-    /// What it did and what it costs. That it cannot be read now is no reason to stop.
+    /// Reads the bytes moved and the CPU time. A failure to read them now is no reason to stop.
     fn count(&mut self) {
         let Some(work) = &mut self.at_work else { return };
         if let Ok(cpu) = work.damos.cpu_time(&self.roots, &mut self.reader) {
@@ -267,7 +267,7 @@ impl Work {
 }
 
 impl AtWork {
-    /// Whether other rates are all that it takes.
+    /// True if only rates differ.
     fn fits(&self, order: &PromotionRequest) -> bool {
         let knows = |group: &String| self.rules.iter().any(|rule| is_of(rule, group));
         let same = |rule: &MigrationRule| (&rule.from, rule.to) == (&order.from, order.to);
@@ -276,7 +276,7 @@ impl AtWork {
             && order.groups.iter().all(|(group, _)| knows(group))
     }
 
-    /// Gives each group its rate, and none to those that are not named.
+    /// Gives each group its rate, and zero to those that are not named.
     fn adapt(&mut self, order: &PromotionRequest) -> Result<()> {
         let mut changed = Vec::new();
         for (i, rule) in self.rules.iter_mut().enumerate() {
@@ -322,7 +322,7 @@ mod tests {
         PromotionRequest { from: vec![1], to: 0, groups }
     }
 
-    /// The kernel carries out what is written to `state`; a plain file keeps it.
+    /// Applies what is written to `state` as the kernel does; a plain file keeps it.
     fn runs(fake: &FakeDamon) -> bool {
         let was = fake.text(0, "state");
         put(&fake.file(0, "state"), "on\n");
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(scheme(1, "quotas/bytes"), (1 << 22).to_string());
         assert_eq!(fake.text(0, "contexts/0/targets/0/regions/0/start"), (9u64 << 27).to_string());
 
-        // Another rate is told to the running thread, and who is not named any more has none.
+        // The running thread takes the other rate, and a group that is no longer named has none.
         work.execute(order(&[("/b", 1 << 21)])).unwrap();
         assert_eq!(fake.text(0, "state"), "commit");
         assert!(runs(&fake));

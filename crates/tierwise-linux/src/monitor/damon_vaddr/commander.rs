@@ -44,7 +44,7 @@ fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Proc
     (stat.start_time == thread.start_time).then_some(stat)
 }
 
-/// A kdamond that was turned on or off.
+/// A kdamond that was started or stopped.
 #[derive(Debug)]
 pub(super) enum TargetChange {
     Started(Monitored),
@@ -70,7 +70,7 @@ pub(super) struct DamonAnswer {
     /// Processes whose regions were read through sysfs, and the regions.
     pub sampled: Vec<Process>,
     pub regions: Vec<ProcessRegion>,
-    /// CPU time of all kdamonds that were turned off.
+    /// CPU time of all stopped kdamonds.
     pub ended: Duration,
     pub result: Result<()>,
 }
@@ -149,7 +149,7 @@ impl Commands {
 impl Drop for Commands {
     fn drop(&mut self) {
         self.orders = None;
-        // The thread closes the channel of answers once it has turned off everything.
+        // The thread closes the channel of answers once it has stopped everything.
         while self.answers.recv_timeout(TO_END).is_ok() {}
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             let _ = thread.join();
@@ -178,7 +178,7 @@ pub(super) struct Commander {
     selected: Vec<Process>,
     reader: Reader,
     changes: VecDeque<TargetChange>,
-    /// CPU time of kdamonds that were turned off.
+    /// CPU time of stopped kdamonds.
     ended: Duration,
 }
 

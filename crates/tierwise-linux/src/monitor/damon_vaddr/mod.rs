@@ -8,8 +8,8 @@
 //! A kdamond takes the mmap lock of its process, which the process may hold for ever. A command to
 //! that kdamond then waits as long, with DAMON's own lock held. Regions are therefore read from a
 //! tracepoint, which needs no command ([`DamonVaddr::with_tracepoint`]). A kdamond that waits gets
-//! no command until it goes on. A thread of its own gives the commands (`commander.rs`), so that a
-//! command that meets a lock taken a moment ago does not delay the reading of regions.
+//! no command until it continues. A thread of its own gives the commands (`commander.rs`), so that
+//! a command that meets a lock taken a moment ago does not delay the reading of regions.
 
 mod commander;
 
@@ -38,8 +38,8 @@ pub const COLLECTIONS_PER_ROUND: u32 = 5;
 /// Checks that the kernel has it and that this process may use it.
 ///
 /// # Errors
-/// The error names the reason and the remedy. Use of DAMON by another program shows only once a
-/// kdamond is turned on.
+/// The error names the reason and the remedy. Use of DAMON by another program shows only when a
+/// kdamond is started.
 pub fn probe(roots: &Roots) -> Result<()> {
     Admin::probe(roots)?;
     operations::probe(roots, "vaddr")
@@ -90,7 +90,7 @@ pub struct DamonVaddr {
     reader: Reader,
     /// CPU time of this thread.
     spent: Duration,
-    /// CPU time of kdamonds that were turned off.
+    /// CPU time of stopped kdamonds.
     ended: Duration,
 }
 
@@ -128,7 +128,7 @@ impl DamonVaddr {
         })
     }
 
-    /// Reads regions from DAMON's tracepoint if tracefs is there, instead of having the kernel
+    /// Reads regions from DAMON's tracepoint if tracefs is mounted, instead of making the kernel
     /// write them to sysfs. A collection then waits for at most one aggregation interval. It
     /// reports the processes whose interval has ended since the last collection.
     #[must_use]
@@ -174,8 +174,8 @@ impl DamonVaddr {
         self.finish(report)
     }
 
-    /// Waits for the current order. If the tracepoint is read, it waits for at most one aggregation
-    /// interval, because nothing new is there earlier.
+    /// Waits for the current order. With the tracepoint, it waits for at most one aggregation
+    /// interval, because no new data comes earlier.
     fn finish(&mut self, report: &mut AccessReport) -> Result<()> {
         let Some(commands) = &mut self.commands else { return Ok(()) };
         let reads_on = self.reports.is_some() && !self.monitored.is_empty();

@@ -39,7 +39,7 @@ impl TestHost {
     }
 }
 
-/// Ends it as `kill -9` does: the lock is gone, the file and the settings stay.
+/// Ends it as `kill -9` does: the lock is released, the file and the settings stay.
 fn kill(mut settings: Settings) {
     settings.changes.clear();
 }
@@ -98,7 +98,7 @@ fn first_saved_value_is_restored() {
         settings.take(Knob::NumaBalancing, value).unwrap();
     }
     kill(settings);
-    // Killed between noting the last value and writing it.
+    // Killed between recording the last value and writing it.
     m.set(Knob::NumaBalancing, "0\n");
     let restored = Fate::Restored { to: "2".into() };
     assert_eq!(m.restore().fates, [(Knob::NumaBalancing, restored)]);
@@ -146,7 +146,7 @@ fn damaged_file_is_set_aside() {
         drop(settings);
         assert!(!m.state().exists());
     }
-    // What it may do next is as on any machine.
+    // It then works as on any machine.
     let mut settings = m.open();
     settings.take(Knob::NumaBalancing, "1").unwrap();
     assert_eq!(settings.restore().unwrap().fates.len(), 1);

@@ -23,8 +23,8 @@ const LEAF_REFERENCE_BYTES: f64 = 80.0;
 /// MongoDB's `leaf_page_max` for collections, 32 KB, over a document with its key.
 const DOCUMENTS_A_LEAF: f64 = 32_768.0 / (DOCUMENT_BYTES + 5.0);
 
-/// All resident memory (MTAT, table 1), the rest of which (the server's heap, free space in pages)
-/// reads do not touch.
+/// All resident memory (MTAT, table 1). Reads do not touch the rest of it (the server's heap, free
+/// space in pages).
 const RESIDENT_BYTES: f64 = 33.2e9;
 
 /// Misses in an index leaf of 16 KB (MongoDB's `leaf_page_max` for indexes), about 400 entries:

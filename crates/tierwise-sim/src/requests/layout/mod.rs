@@ -12,9 +12,9 @@ pub use document::document;
 pub use key_value::{KeyValueStore, key_value};
 pub use transaction::transaction;
 
-/// Divides units among structures in proportion to their bytes, each at least one; what is left
-/// after the last one belongs to no structure. There must be more units than structures. Returns
-/// the first unit and the number of units of each.
+/// Divides units among structures in proportion to their bytes, each at least one; units after the
+/// last structure belong to none. There must be more units than structures. Returns the first unit
+/// and the number of units of each.
 fn divide<const N: usize>(units: u32, all_bytes: f64, bytes: [f64; N]) -> [(u32, u32); N] {
     let (mut first, mut to_come) = (0, N as u32);
     bytes.map(|bytes| {

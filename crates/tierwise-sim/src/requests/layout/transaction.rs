@@ -1,8 +1,8 @@
 //! An in-memory database under TPC-C, as Silo: rows in memory that was filled warehouse by
 //! warehouse, and a Masstree over each table.
 //!
-//! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. Rows are
-//! chosen by NURand as the standard demands; the rows of one transaction are drawn independently,
+//! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. NURand
+//! chooses rows as the standard demands; the rows of one transaction are drawn independently,
 //! though they belong to one warehouse. Inserts go to new memory, which is here the part of the
 //! order lines that a minute of them fills.
 
@@ -43,8 +43,8 @@ const ITEM_BYTES: f64 = ITEMS as f64 * (82.0 + HEADER + INDEX);
 const FRONTIER: f64 = 0.011;
 
 /// Misses of a look-up: the lowest inner node and the leaf. A node's four lines are fetched at once
-/// (Mao et al., EuroSys 2012, section 4.2), so it is waited for once. Higher levels take less than
-/// 10 MB and stay cached.
+/// (Mao et al., EuroSys 2012, section 4.2), so a thread waits for it once. Higher levels take less
+/// than 10 MB and stay cached.
 const LOOK_UP_MISSES: f64 = 2.0;
 
 /// Misses of an item's look-up and row, three lines, of which about two are cached: rows and index

@@ -2,7 +2,7 @@
 
 use tierwise_linux::bytes::quoted;
 
-/// Max bytes of a head: servers themselves allow clients 8 to 16 KiB.
+/// Max bytes of a head: servers allow clients 8 to 16 KiB.
 pub(super) const MAX_LEN: usize = 16 << 10;
 
 /// Max header fields: exporters send five.

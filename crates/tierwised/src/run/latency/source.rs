@@ -13,7 +13,7 @@ use super::reply::{self, LineService, MEMCACHED, REDIS};
 use crate::config::{Latency, loopback};
 use crate::run::peers::PeerStream;
 
-/// Round trips per reading: a 99th percentile needs a hundred, and they cost a service next to
+/// Round trips per reading: a 99th percentile needs a hundred, and they cost a service almost
 /// nothing.
 const ROUND_TRIPS: usize = 100;
 

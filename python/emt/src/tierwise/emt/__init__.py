@@ -15,7 +15,7 @@ daemon, no root. Without slow nodes it only tracks, which shows what would be mo
         work()
     t.report("heat.html")
 
-docs/emt.md says how it works, what it costs and what it finds.
+docs/emt.md describes how it works, what it costs and what it finds.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def start(
 ) -> None:
     """Starts tracking, and tiering if the settings name slow nodes.
 
-    `callback` gets the stats every few intervals, in the tracking thread; what it takes counts as
+    `callback` gets the stats every few intervals, in the tracking thread; its time counts as
     overhead.
 
     Raises:
@@ -117,7 +117,7 @@ def tiering(
     representation: str = "summed",
     callback: Callable[[Stats], None] | None = None,
 ) -> Iterator[Tiering]:
-    """Tracks and tiers while its block runs; see `Settings` for what the arguments mean.
+    """Tracks and tiers while its block runs; see `Settings` for the arguments.
 
     Raises:
         AlreadyTracking: It is on.

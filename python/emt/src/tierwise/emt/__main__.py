@@ -111,7 +111,7 @@ def why_not(args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Runs the program as __main__. What it raises, SystemExit too, goes on when tracking has
+    """Runs the program as __main__. Its exception, SystemExit too, is raised after tracking has
     ended."""
     start(settings_of(args))
     process = os.getpid()

@@ -24,7 +24,7 @@ OFF = ("", "0", "off", "no")
 
 
 def start() -> bool:
-    """Starts if the environment asks for it; returns true if tracking is on."""
+    """Starts if the environment enables it; returns true if tracking is on."""
     # A sub-interpreter reads the .pth file too; its objects are tracked with those of the process.
     if os.environ.get("TIERWISE_EMT", "").lower() in OFF or in_sub_interpreter():
         return False
@@ -38,7 +38,7 @@ def start() -> bool:
 
 
 def _write_results(pid: int) -> None:
-    """Writes what the environment asks for, at the end of the process that started."""
+    """Writes the files that the environment names, at the end of the process that started."""
     tracking = PROCESS.last()
     if os.getpid() != pid or tracking is None:
         return

@@ -26,8 +26,8 @@ MAX_TOUCHED, MIN_TOUCHED = 0.6, 0.3
 #: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
 #: little beside it.
 MIN_WINDOW = 1 / 32
-#: A run has not yet earned anything when it starts; the first intervals may borrow so many seconds
-#: of CPU time.
+#: A run has no budget yet when it starts; the first intervals may borrow this many seconds of CPU
+#: time.
 CREDIT_S = 0.005
 #: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the
 #: next one boundless.
@@ -49,8 +49,7 @@ class Pace:
 
 
 def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
-    """The pace to start with: all pages are taken to be touched, and half of the budget is left to
-    what is not known yet.
+    """Returns the first pace: all pages count as touched, and half of the budget is a reserve.
 
     >>> first_pace(0.02, 0.25, 1e-6).pages
     2500
@@ -59,8 +58,7 @@ def first_pace(budget: float, interval_s: float, fault_s: float) -> Pace:
 
 
 def next_pace(pace: Pace, budget: float, cost_share: float, tested: int, touched: int) -> Pace:
-    """The pace after an interval that cost so much of the program's time and in which so many pages
-    were tested.
+    """Returns the pace after an interval with this cost to the program and this many tested pages.
 
     >>> next_pace(Pace(1000, 1.0), budget=0.02, cost_share=0.04, tested=1000, touched=500)
     Pace(pages=400, window=1.0)
@@ -104,7 +102,7 @@ class MovePace:
         return min(MAX_MOVES, max(1, int(seconds / self._page_s)))
 
     def moved(self, pages: int, seconds: float) -> None:
-        """A round moved, or tried to move, so many; half of what is remembered is of this round."""
+        """Records a round that moved, or tried to move, this many; it gets half of the weight."""
         if pages:
             page_s = max(MIN_PAGE_S, seconds / pages)
             self._page_s = (self._page_s + page_s) / 2 if self._page_s else page_s
@@ -125,13 +123,13 @@ class Ledger:
         self.spent_s = 0.0
 
     def add(self, program_s: float, spent_s: float) -> None:
-        """An interval: the program's own time without what was spent, and what was spent."""
+        """Records an interval: the program's own time without tracking's cost, and that cost."""
         self.program_s += max(0.0, program_s)
         self.spent_s += spent_s
 
     @property
     def overdrawn(self) -> bool:
-        """True if the next interval is to be rested."""
+        """Returns true if tracking pauses in the next interval."""
         return self.spent_s > self._budget * self.program_s + CREDIT_S
 
     @property

@@ -1,9 +1,9 @@
 """The contents of the program's pages: the objects there by type, for the report.
 
-The collector knows the container objects, and they name the objects that they refer to; what
-neither of them reaches is not named. An object's attributes are never asked for, because that could
-run the program's code. Of objects that keep their data elsewhere, the data of NumPy arrays,
-`array.array` and `bytearray` counts too.
+The collector knows the container objects, and they name the objects to which they refer; other
+objects have no name. An object's attributes are never read, because that could run the program's
+code. Of objects that keep their data elsewhere, the data of NumPy arrays, `array.array` and
+`bytearray` counts too.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from types import FrameType
 from typing import Any
 
 PAGE_BYTES = 4096
-#: Of the collector's containers, and of what one object refers to, so many are examined, at equal
-#: distances. Each of those stands for the ones between.
+#: Limit of examined objects among the collector's containers, and among one object's references, at
+#: equal distances. Each stands for those between.
 MAX_CONTAINERS = 50_000
 MAX_REFERENTS = 2_000
 #: Objects examined in all, at some six microseconds each: two seconds.
@@ -58,10 +58,10 @@ class Contents:
     parts: list[Counter[str]]
     """Bytes by type."""
     exact: bool = True
-    """Every object was examined, and not some that stand for others."""
+    """True if every object was examined, instead of some that stand for others."""
 
     def largest(self, part: int) -> str | None:
-        """The type with most bytes in a part; None if no known object lies there."""
+        """Returns the type with most bytes in a part; None if it has no known object."""
         most = self.parts[part].most_common(1)
         return most[0][0] if most else None
 
@@ -77,8 +77,8 @@ class _Pages:
         self.contents = Contents({}, [Counter() for _ in range(self.parts)])
 
     def add(self, name: str, start: int, size: int, weight: int) -> None:
-        """Bytes of a type at an address, on however many pages, that stand for `weight` times as
-        many."""
+        """Adds bytes of a type at an address, on any number of pages, with the weight of `weight`
+        such objects."""
         use = self.contents.types.setdefault(name, TypeUse(name))
         at = max(0, bisect_right(self.addresses, start) - 1)
         end = start + size
@@ -110,18 +110,18 @@ def contents(addresses: array[int], hotness: array[float], parts: int) -> Conten
             pages.contents.types[name].objects += weight
             pages.contents.exact &= weight == 1
             if data := _data(thing):
-                # Data is mostly on pages of its own: no other's stand for it.
+                # Data is mostly on pages of its own: it stands only for itself.
                 pages.add(name, *data, 1)
     return pages.contents
 
 
 def _objects() -> Iterator[tuple[Any, int]]:
-    """Local variables, containers and what they refer to, each once, and how many it stands for."""
+    """Yields local variables, containers and their references, each once, with its weight."""
     seen: set[int] = set()
     for frame in list(sys._current_frames().values()):
         above: FrameType | None = frame
         while above is not None:
-            # Of a class's body the names may be in a mapping of the program's.
+            # The names in a class's body may be in a mapping of the program's.
             if above.f_code.co_flags & inspect.CO_OPTIMIZED:
                 for local in list(above.f_locals.values()):
                     # The collector's list has it too, but of that list not all are examined.
@@ -162,7 +162,7 @@ def _new(things: Iterable[Any], weight: int, seen: set[int]) -> Iterator[tuple[A
 
 
 def _name(kind: type) -> str:
-    """A class may have a metaclass of the program's, whose attributes are not asked for."""
+    """Returns false for a class with a metaclass of the program's: its attributes are not read."""
     module, name = (type.__getattribute__(kind, key) for key in ("__module__", "__qualname__"))
     return name if module in ("builtins", None) else f"{module}.{name}"
 

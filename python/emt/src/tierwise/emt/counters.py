@@ -1,7 +1,7 @@
 """Hardware counters that eagerness is computed from, where the machine has them (perf_event_open).
 
-Ratio of last-level load misses, and bytes a second from other nodes: node load misses of 64 bytes
-each. They count the thread that opened them and those that it starts afterwards.
+They are the ratio of last-level load misses, and bytes per second from other nodes: node load
+misses of 64 bytes each. They count the thread that opened them and those that it starts afterwards.
 """
 
 import errno
@@ -34,8 +34,7 @@ class Counters:
     _at: float = field(default_factory=time.monotonic)
 
     def read(self, slow_hot: float) -> Reading:
-        """The events since the last reading; `slow_hot` is what is used if there are no
-        counters."""
+        """Returns the events since the last reading; without counters it uses `slow_hot`."""
         if not self.descriptors or not all(descriptor.kept() for descriptor in self.descriptors):
             return Reading(slow_hot=slow_hot)
         now = tuple(

@@ -62,7 +62,7 @@ class Stop:
         return all(end.kept() for end in self._ends)
 
     def notify(self) -> None:
-        """Signals the thread. Where the pipe is closed, the thread finds that by itself."""
+        """Signals the thread. If the pipe is closed, the thread finds that itself."""
         if self.kept():
             os.write(self._ends[1].number, b"x")
 

@@ -6,7 +6,7 @@ class EmtError(RuntimeError):
 
 
 class Unavailable(EmtError):
-    """This process, kernel or machine cannot be tracked or tiered as asked."""
+    """This process, kernel or machine does not allow the requested tracking or tiering."""
 
 
 class AlreadyTracking(EmtError):

@@ -55,7 +55,7 @@ class NativeTable:
         return self.inner.hotness(address)
 
     def locate(self, fast_mask: int, pages: int) -> None:
-        """Asks the kernel where so many more pages are, going round."""
+        """Queries the kernel for the nodes of this many more pages, in rotation."""
         self._next_chunk = self.inner.locate(fast_mask, self._next_chunk, pages)
 
     def pages(self) -> tuple[array[int], array[float], bytes]:

@@ -33,7 +33,7 @@ class Process:
     def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
         """Starts tracking.
 
-        Where there is no extension for this interpreter it does nothing but warn why.
+        Without an extension for this interpreter it does nothing but warn with the reason.
 
         Raises:
             AlreadyTracking: It is on.
@@ -59,7 +59,7 @@ class Process:
             self._last = self._tracking
 
     def finish(self) -> Stats:
-        """Ends tracking; what was known at the end.
+        """Ends tracking; returns the last stats.
 
         Raises:
             NotTracking: It is not on.
@@ -131,8 +131,8 @@ class Process:
                 try:
                     self._tracking.resume()
                 except RuntimeError as error:
-                    # The interpreter is ending, or the system has no more threads: the program goes
-                    # on without tracking.
+                    # The interpreter is ending, or the system has no more threads: the program
+                    # continues without tracking.
                     self._tracking.give_up(str(error))
                     self._tracking = None
 
@@ -148,7 +148,7 @@ def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Trac
     except EmtError:
         raise
     except (OSError, RuntimeError) as error:
-        # Of descriptors or threads there are no more.
+        # There are no more descriptors or threads.
         raise Unavailable(
             f"tracking cannot start: {error}; allowed: a process that may open ten files and make "
             "one thread more"

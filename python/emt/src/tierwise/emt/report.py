@@ -21,7 +21,7 @@ CELL_W, CELL_H = 6, 4
 #: stand beside each other.
 DRAWN_W = MAX_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
-#: The strip beside the map that shows which type lies where, and its distance.
+#: The strip beside the map with the types, and its distance.
 STRIP_W, STRIP_GAP = 14, 8
 #: Types in the table, the hottest first: a screen of them.
 LISTED_TYPES = 20

@@ -13,9 +13,9 @@ REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 
 #: Names of environment variables are this and the setting's name in capitals.
 PREFIX = "TIERWISE_EMT_"
-#: What autostart.py reads beside settings.
+#: Variables that autostart.py reads beside settings.
 OTHER_VARIABLES = ("METRICS", "REPORT")
-#: How variables of the build (setup.py) and the benchmarks (bench/) start.
+#: Prefixes of the variables of the build (setup.py) and the benchmarks (bench/).
 OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 
 
@@ -141,8 +141,8 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Settings of variables such as TIERWISE_EMT_SLOW_NODES=1,2; those that are not set have
-        their default.
+        """Returns the settings of variables such as TIERWISE_EMT_SLOW_NODES=1,2; the others have
+        their defaults.
 
         >>> given = {"TIERWISE_EMT_SLOW_NODES": "1,2", "TIERWISE_EMT_SAMPLE_INTERVAL": "0.5"}
         >>> Settings.from_environment(given).slow_nodes
@@ -152,7 +152,7 @@ class Settings:
             PREFIX + name for name in OTHER_VARIABLES
         }
         for name in sorted(environment):
-            # What the build and the benchmarks go by is not for a run.
+            # Variables of the build and the benchmarks do not apply to a run.
             if (
                 name.startswith(PREFIX)
                 and name not in known

@@ -23,7 +23,7 @@ class Stats:
     promoted: int = 0
     demoted: int = 0
     failed: int = 0
-    """Pages that did not move though asked to."""
+    """Pages whose requested move failed."""
     threshold: int = 0
     """The last round's bucket, 0 to 10."""
     eagerness: float = 0.0

@@ -54,7 +54,7 @@ def nodes_with_memory(root: Path = ROOT) -> tuple[int, ...]:
 
 
 def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> Topology:
-    """The nodes that were asked for, if they are there.
+    """Returns the requested nodes, if they exist.
 
     Raises:
         Unavailable: A node is not there, or has no memory, or none is left for the fast tier.

@@ -38,8 +38,8 @@ from .topology import PAGE_BYTES, tiers
 PHASES_PER_ROUND = 8
 #: Phases between rows of the heat map, and between messages to the callback.
 PHASES_PER_ROW = 4
-#: Pages whose node is asked for before a round. At a quarter of a microsecond each, 2 ms of every 2
-#: s: a twentieth of the default budget. Pages that were moved are known without asking.
+#: Pages whose node is queried before a round. At a quarter of a microsecond each, 2 ms of every 2
+#: s: a twentieth of the default budget. Pages that were moved are known without a query.
 LOCATED_PAGES = 1 << 13
 #: The part of a round's budget that moves may take.
 MOVE_SHARE = 0.5
@@ -80,7 +80,7 @@ class Tracking:
         """
         began = time.perf_counter()
         self.settings = settings
-        # Found here, because stats() asks it each time.
+        # Computed here, because every stats() reads it.
         self._forks_now: Callable[[], int] = extension().fork_depth
         self._forks = self._forks_now()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
@@ -123,8 +123,8 @@ class Tracking:
 
     @property
     def inherited(self) -> bool:
-        """True if it is of the process that forked this one. The thread, its pipe and what is
-        protected are that process's."""
+        """True if it belongs to the process that forked this one, like the thread, its pipe and the
+        protected pages."""
         return bool(self._forks_now() != self._forks)
 
     # Beginning and ending of the thread.
@@ -139,7 +139,7 @@ class Tracking:
                 try:
                     self._thread = _thread.start_new_thread(self._run, ())
                 finally:
-                    # What came meanwhile is handled here, and its handler may raise.
+                    # Signals that came meanwhile are handled here, and a handler may raise.
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             except BaseException:
                 if self._thread:
@@ -149,8 +149,7 @@ class Tracking:
                 raise
 
     def pause(self) -> None:
-        """Ends the thread but keeps what is known; for a fork, which then finds a process without
-        it.
+        """Ends the thread but keeps its state; for a fork, whose child has no thread then.
 
         Raises:
             EmtError: The thread does not end, or is the one that calls.
@@ -206,7 +205,7 @@ class Tracking:
             while not self._phase_or_rest():
                 pass
         except Exception as error:  # noqa: BLE001
-            # Whatever it is, the program goes on without tracking.
+            # On any error the program continues without tracking.
             self._signal.close()
             self._stats = replace(
                 self._stats, active=False, reason=f"{type(error).__name__}: {error}"
@@ -217,8 +216,8 @@ class Tracking:
             self._running.release()
 
     def _phase_or_rest(self) -> bool:
-        """A sampling phase; or a rest, where the program has all descriptors that it may have: it
-        may give some back."""
+        """Runs a sampling phase; or pauses if the program may open no more descriptors: it may
+        close some."""
         try:
             return self._phase()
         except OSError as error:

@@ -36,11 +36,11 @@ class Histogram:
                 )
 
     def colder_in_fast(self, h: int) -> int:
-        """Fast pages below bucket h: those that would go down."""
+        """Returns the fast pages below bucket h: the candidates for demotion."""
         return sum(self.fast[:h])
 
     def hotter_in_slow(self, h: int) -> int:
-        """Slow pages in bucket h and above: those that would come up."""
+        """Returns the slow pages in bucket h and above: the candidates for promotion."""
         return sum(self.slow[h:])
 
     def fast_share(self) -> float:

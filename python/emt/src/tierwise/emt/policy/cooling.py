@@ -2,7 +2,7 @@
 
     SH_i = k * x + (1 - k) * SH_(i-1)
 
-x is what the interval saw, k the weight of the present.
+x is the interval's reading, k the weight of the present.
 
 >>> cooled(8.0, 0.0)
 4.0
@@ -10,13 +10,13 @@ x is what the interval saw, k the weight of the present.
 10.0
 """
 
-#: The paper leaves k open. A half forgets what is five intervals old to 3 %, as MEMTIS's cooling by
-#: halves does.
+#: The paper does not give k. With a half, five intervals reduce a value to 3 %, like MEMTIS's
+#: cooling by halves.
 DEFAULT_K = 0.5
 
 
 def cooled(before: float, seen: float, k: float = DEFAULT_K) -> float:
-    """The hotness after an interval that saw `seen`.
+    """Returns the hotness after an interval with the reading `seen`.
 
     Raises:
         ValueError: k is no share.

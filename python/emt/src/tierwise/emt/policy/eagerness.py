@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-#: Values in prev: at the default interval of migration (2 s), half a minute. The paper says
+#: Values in prev: at the default interval of migration (2 s), half a minute. The paper only has
 #: "recent".
 REMEMBERED = 16
 

@@ -17,7 +17,7 @@ from statistics import median, pstdev
 #: Samples that are kept of an object: the paper's changes[0..7].
 SAMPLES = 8
 
-#: The largest change that counts as small. The interpreter that uses an object once takes a
+#: The largest change that counts as small. An interpreter that uses an object once takes a
 #: reference and drops it, which are two changes; the paper does not print its own bound.
 SMALL_CHANGE = 2
 
@@ -58,12 +58,11 @@ def features(changes: Sequence[int]) -> Features:
 
 
 def changes_between(previous: int, now: int, bits: int) -> int:
-    """The change between two readings of a counter of so many bits that wraps, as it is kept in a
-    byte.
+    """Returns the change between two readings of a counter of `bits` bits that wraps, as a byte.
 
-    A block that was freed and taken again starts at a small count: with a wrapping counter that
-    looks like an immense change, which means nothing for the new object. It is kept as the largest
-    that a byte holds.
+    A block that was freed and allocated again starts at a small count. A wrapping counter makes
+    that a very large change, which is no use of the new object. It is kept as the largest value of
+    a byte.
 
     >>> changes_between(2**32 - 1, 3, bits=32)
     4

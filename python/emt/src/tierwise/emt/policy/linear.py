@@ -45,7 +45,7 @@ class LinearModel:
 
     @classmethod
     def shipped(cls, signal: str) -> "LinearModel":
-        """The package's model for what a signal counts: "growth" or "refdelta"."""
+        """Returns the package's model for a signal's count: "growth" or "refdelta"."""
         return cls.from_table(json.loads(SHIPPED.read_text(encoding="utf-8"))[signal])
 
     @classmethod

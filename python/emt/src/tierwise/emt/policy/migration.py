@@ -1,4 +1,4 @@
-"""A round of migration: demotion makes room, then hot pages come up (EMT, section 6).
+"""A round of migration: demotion frees memory, then hot pages are promoted (EMT, section 6).
 
 It reads as the paper's pipeline does (figure 1): histogram, eagerness, threshold, demotion,
 promotion.
@@ -45,7 +45,7 @@ class Round:
     promoted: int
     demoted: int
     failed: int
-    """Pages that were asked to move and are not where they should be."""
+    """Pages whose move was requested and that are still elsewhere."""
 
 
 class Migration:
@@ -70,7 +70,7 @@ class Migration:
         patience = self._demotion.patience(eagerness)
 
         room = free_fast_pages - self._reserve
-        # Not by the histogram: pages that do not move need no room.
+        # Not by the histogram: pages that do not move need no memory.
         wanted = len(self._table.hottest_slow(h, max_moves))
         missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
@@ -90,7 +90,7 @@ class Migration:
         )
 
     def _move(self, addresses: array[int], fast: bool) -> tuple[int, int]:
-        """Moves pages to a tier; how many are there then, and how many are not."""
+        """Moves pages to a tier; returns how many are there then, and how many are not."""
         arrived = self._mover.move(addresses, fast)
         self._table.place(arrived, fast)
         there = set(arrived)

@@ -25,7 +25,7 @@ class Kernel(Protocol):
 
 
 class Mover(Protocol):
-    """Moves pages to a tier, and returns those that are there."""
+    """Moves pages to a tier, and returns those that are there afterwards."""
 
     def move(self, addresses: array[int], fast: bool) -> array[int]: ...
 
@@ -41,7 +41,7 @@ class BatchMover:
         self._tiers = {True: tuple(fast_nodes), False: tuple(slow_nodes)}
 
     def move(self, addresses: array[int], fast: bool) -> array[int]:
-        """Moves pages; those that are on a node of the tier at the end."""
+        """Moves pages; returns those on a node of the tier at the end."""
         arrived: array[int] = array("Q")
         for start in range(0, len(addresses), BATCH_PAGES):
             left = addresses[start : start + BATCH_PAGES]
@@ -52,7 +52,7 @@ class BatchMover:
         return arrived
 
     def _move_batch(self, addresses: array[int], node: int) -> tuple[array[int], array[int]]:
-        """Moves a batch to a node; the pages that are there then, and the others."""
+        """Moves a batch to a node; returns the pages that are there then, and the others."""
         self._kernel.move(addresses, node)
         there: array[int] = array("Q")
         elsewhere: array[int] = array("Q")

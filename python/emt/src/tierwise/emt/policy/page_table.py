@@ -25,10 +25,10 @@ from .cooling import DEFAULT_K, cooled
 #: Colder in more samplings than this makes no difference to any demotion rule; the extension keeps
 #: it in a byte.
 MAX_COLD = 255
-#: A page that did not move rests for a round, and twice as long each time, up to 2^6 rounds: 16
-#: seconds at the default interval.
+#: A page that did not move is skipped for a round, and twice as long each time, up to 2^6 rounds:
+#: 16 seconds at the default interval.
 MAX_REFUSALS = 6
-#: Of Fibonacci hashing.
+#: The multiplier of Fibonacci hashing.
 _LOTS = 0x9E3779B97F4A7C15
 
 
@@ -48,9 +48,9 @@ class Page:
     sampled: bool = False
     """Since it was last judged."""
     refusals: int = 0
-    """In a row: how often it was asked to move and did not."""
+    """Moves in a row that were requested and failed."""
     rests: int = 0
-    """Rounds in which it is not asked."""
+    """Rounds in which no move is requested."""
 
 
 class PageTable:
@@ -102,7 +102,8 @@ class PageTable:
                 page.refusals = 0
 
     def refuse(self, addresses: Iterable[int]) -> None:
-        """Pages did not move: each rests for a round, and twice as long each time."""
+        """Records pages that did not move: each is skipped for a round, and twice as long each
+        time."""
         for address in addresses:
             if page := self._pages.get(address):
                 # One more than it rests: the next round's judgement takes one away.
@@ -131,8 +132,8 @@ class PageTable:
             page.rests = max(0, page.rests - 1)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
-        """Fast pages below bucket h that were cold so many samplings in a row; the coldest first,
-        then by lot."""
+        """Returns the fast pages below bucket h that were cold in this many samplings in a row; the
+        coldest first, then in random order."""
         found = [
             (page.hotness, lot(address), address)
             for address, page in self._pages.items()

@@ -23,7 +23,7 @@ class Skips:
         self._left: dict[int, int] = {}
 
     def sampled(self, key: int, changes: Sequence[int]) -> None:
-        """Notes what a phase saw of an object."""
+        """Records a phase's reading of an object."""
         if not any(changes):
             self._left[key] = SKIPPED_PHASES
 

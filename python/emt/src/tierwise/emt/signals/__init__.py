@@ -1,4 +1,4 @@
-"""Ways to see what is hot: one interface, one file each."""
+"""Signals of hotness: one interface, one file each."""
 
 from .base import Sampled, Signal
 from .make import make_signal

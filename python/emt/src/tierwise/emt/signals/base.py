@@ -38,8 +38,8 @@ class Signal(Protocol):
         budget."""
 
     def judged(self) -> array[int] | None:
-        """The types (addresses) whose objects' pages may be found idle when no use was seen. None:
-        all pages, because every use is seen."""
+        """The types (addresses) whose objects' pages may be found idle without a reported use.
+        None: all pages, because every use is reported."""
 
     def memory_bytes(self) -> int:
         """The memory that it takes beside the table."""

@@ -8,7 +8,7 @@ from .pool_objects import PoolObjects
 
 
 class Growth(PoolObjects):
-    """By pools."""
+    """Finds objects by pools."""
 
     def __init__(self) -> None:
         super().__init__("growth")

@@ -86,11 +86,11 @@ class MarkedObjects:
         return {address: self._representation(values) for address, values in of_page.items()}
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """The paper bounds marking by its limits and by skipping, not by a budget; intervals are
-        rested instead."""
+        """Does nothing: limits and skipping bound marking in the paper, not a budget; intervals
+        pause instead."""
 
     def judged(self) -> array[int] | None:
-        """Objects: what has no counter is not seen."""
+        """Only objects: memory without a counter is not reported."""
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:

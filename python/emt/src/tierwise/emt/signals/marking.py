@@ -7,7 +7,7 @@ ENOUGH_COLLECTIONS = 10
 
 
 def due(collections: int) -> bool:
-    """True if so many collections since the last marking call for another.
+    """Returns true if this many collections since the last marking require another.
 
     >>> due(3), due(10)
     (False, True)

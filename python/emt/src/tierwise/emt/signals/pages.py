@@ -49,11 +49,11 @@ class PageSignal:
         self._pace = next_pace(self._pace, budget, cost_share, self._tested, self._touched)
 
     def judged(self) -> array[int] | None:
-        """Objects: writes are seen."""
+        """Only objects: writes are reported."""
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
-        """Lists of mappings; next to nothing."""
+        """Returns 0: lists of mappings are small."""
         return 0
 
     def close(self) -> None:

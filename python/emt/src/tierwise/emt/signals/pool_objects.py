@@ -77,7 +77,7 @@ class PoolObjects:
         self._share = min(1.0, max(0.01, self._share * (0.5 if cost_share > budget else 1.1)))
 
     def judged(self) -> array[int] | None:
-        """Objects: what has no counter is not seen."""
+        """Only objects: memory without a counter is not reported."""
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:

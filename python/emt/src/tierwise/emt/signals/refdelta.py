@@ -9,7 +9,7 @@ from .pool_objects import PoolObjects
 
 
 class Refdelta(PoolObjects):
-    """By pools."""
+    """Finds objects by pools."""
 
     def __init__(self) -> None:
         super().__init__("refdelta")

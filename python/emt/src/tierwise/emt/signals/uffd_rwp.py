@@ -4,9 +4,9 @@ from .pages import PageSignal
 
 
 class UffdRwp(PageSignal):
-    """Also sees memory that is only read: tables of dicts, buffers."""
+    """Also reports memory that is only read: tables of dicts, buffers."""
 
     name = "uffd-rwp"
 
     def judged(self) -> None:
-        """All pages: reads are seen too."""
+        """All pages: reads are reported too."""

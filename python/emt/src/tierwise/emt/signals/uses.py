@@ -1,4 +1,4 @@
-"""The objects that a signal which sees writes may find idle: those that cannot be used without one.
+"""The objects that a write-only signal may find idle: every use of them is a write.
 
 Whoever uses an object takes a reference to it first and drops it later, and each writes its page.
 What is not an object (buffers, tables of dicts, items of lists) is read without a write, and so are
@@ -33,7 +33,7 @@ def types_whose_uses_write() -> array[int]:
     others count apart there, or not at all."""
     if free_threaded():
         return array("Q")
-    # The check is that of `type` itself: no metaclass's is asked.
+    # The check is that of `type` itself: no metaclass's check runs.
     return array(
         "Q",
         (

@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tierwise_core::steer::{CHUNK, Course, IdlePages, PERIOD};
+use tierwise_core::steer::{Course, IdlePages, PERIOD};
 use tierwise_core::units::{Bytes, Pages};
 
 use crate::cgroup::stat::flat;
@@ -40,19 +40,17 @@ const ATTEMPTS: usize = 3;
 
 /// The settings that steering takes, in the order in which they are set: the scan starts last, with
 /// a period that each thread reads once.
-pub const KNOBS: [Knob; 7] = [
+pub const KNOBS: [Knob; 6] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
     Knob::HotThreshold,
-    Knob::ScanSize,
     Knob::ScanPeriodMin,
     Knob::ScanPeriodMax,
     Knob::NumaBalancing,
 ];
 
 /// Those of them that are taken only while the kernel scans.
-const SCANNING: [Knob; 4] =
-    [Knob::ScanSize, Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
+const SCANNING: [Knob; 3] = [Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
 
 /// Time between the two generations that [`age`] makes. A page that is accessed more often is in
 /// use, however hot others are.
@@ -101,11 +99,9 @@ pub fn follow(
 }
 
 fn scan(settings: &mut Settings, roots: &Roots, balances: bool) -> Result<()> {
-    for (knob, value) in [
-        (Knob::ScanSize, CHUNK.0 >> 20),
-        (Knob::ScanPeriodMin, milliseconds(PERIOD)),
-        (Knob::ScanPeriodMax, milliseconds(PERIOD)),
-    ] {
+    for (knob, value) in
+        [(Knob::ScanPeriodMin, milliseconds(PERIOD)), (Knob::ScanPeriodMax, milliseconds(PERIOD))]
+    {
         settings.take(knob, &value.to_string())?;
     }
     let mode: u64 = match balances {
@@ -298,7 +294,6 @@ mod tests {
         let debug = roots.sys.join("kernel/debug/sched/numa_balancing");
         for (name, value) in [
             ("hot_threshold_ms", "1000"),
-            ("scan_size_mb", "256"),
             ("scan_period_min_ms", "1000"),
             ("scan_period_max_ms", "60000"),
         ] {
@@ -325,11 +320,11 @@ mod tests {
             follow(&mut settings, &roots, &course(scans, rate), Bytes(1 << 30), balances).unwrap();
             shown()
         };
-        let scanning = ["1", "1024", "40", "32", "1000", "1000", "2"];
+        let scanning = ["1", "1024", "40", "100", "100", "2"];
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
-        assert_eq!(shown()[6], "0", "no scan");
+        assert_eq!(shown()[5], "0", "no scan");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");
@@ -345,7 +340,7 @@ mod tests {
             (Knob::NumaBalancing.read(&roots).unwrap(), period)
         };
         fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
-        assert_eq!(mode(true, true), ("3".into(), "1000".into()));
+        assert_eq!(mode(true, true), ("3".into(), "100".into()));
         assert_eq!(mode(false, true), ("1".into(), "60000".into()), "as it was");
         assert_eq!(mode(true, false).0, "2", "of no use on one node with CPUs");
     }

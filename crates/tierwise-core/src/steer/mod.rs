@@ -11,14 +11,17 @@
 //! ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some
-//! `1 / t` times per second; one that was idle for `i` at most some `1 / i` times. The threshold is
-//! half of the victims' idle time, so that a promoted page is used twice as much at least.
+//! `1 / t` times per second; one that was idle for `i` at most some `1 / i` times. The threshold
+//! is at most half of a victim's idle time, so that a promoted page is used twice as much at least.
+//! A series of scans starts with half of the shortest idle time: a short threshold tells hot pages
+//! best from those that were accessed by chance. While there are few candidates for many victims it
+//! doubles, up to half of the idle time of those that are idle for longest.
 //!
 //! **Rate.** No more pages are promoted per second than there are victims. Promotions also draw on
 //! a stock that grows by as many pages per second as promotions and demotions may copy in
 //! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds: a workload that changes
-//! all of its pages finds them promoted at once. The kernel counts candidates against the rate in the
-//! order of their faults. If there are more than the rate allows, the threshold falls in
+//! all of its pages finds them promoted at once. The kernel counts candidates against the rate in
+//! the order of their faults. If a scan finds more than the rate allows, the threshold falls in
 //! proportion, so that the hottest are promoted.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
@@ -28,8 +31,8 @@ pub mod scan;
 
 use std::time::Duration;
 
-use crate::units::{Bytes, Pages, Timestamp};
-use scan::{Counts, Scanning};
+use crate::units::{Pages, Timestamp};
+use scan::{Conditions, Counts, Scanning, Step};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
 /// largest: pages that are accessed less often than once per second gain little.
@@ -38,17 +41,10 @@ pub const MAX_THRESHOLD: Duration = Duration::from_secs(1);
 /// The kernel's unit.
 pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 
-/// The threshold while no idle time is known: a quarter of the largest.
-pub const FIRST_THRESHOLD: Duration = Duration::from_millis(250);
-
-/// The chunk. The kernel divides the period by the number of chunks in a process's memory, and
-/// scans an area that a thread has not accessed in a call of its own: smaller chunks than its
-/// default of 256 MiB pass many such areas sooner.
-pub const CHUNK: Bytes = Bytes(32 << 20);
-
-/// The time in which the kernel scans all of a process's memory, up to 2.5 GiB
-/// (`MAX_SCAN_WINDOW`), and more per second of a larger process.
-pub const PERIOD: Duration = Duration::from_secs(1);
+/// The kernel's shortest time between two chunks of a thread (`MAX_SCAN_WINDOW`, for its default
+/// chunk): an area of memory that a thread has not accessed is scanned in a call of its own. The
+/// kernel keeps the time of scans below a thirty-second part of each thread's CPU time.
+pub const PERIOD: Duration = Duration::from_millis(100);
 
 /// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
@@ -57,12 +53,12 @@ pub const MAX_COPYING: f64 = 0.04;
 /// sixteenth. The few that are idle in a tier that is in use are not worth a scan.
 pub const MIN_VICTIMS: f64 = 1.0 / 16.0;
 
-/// The part of the candidates that is forgotten per second: half of them in two seconds.
-const FORGOTTEN: f64 = 0.3;
+/// Pages that are accessed more often than this are in use. The kernel may make two generations
+/// within a shorter time, which tell nothing.
+pub const MIN_IDLE: Duration = Duration::from_millis(50);
 
-/// The largest change of the threshold per second: the number of candidates that follows from it is
-/// known a second later.
-const MAX_CHANGE: f64 = 4.0;
+/// The part of the victims below which candidates are few.
+const FEW: f64 = 1.0 / 8.0;
 
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +97,8 @@ pub struct KernelReading {
     pub poisoned: u64,
     /// Base pages of the fastest tier that are free above the kernel's high watermark.
     pub free: Pages,
+    /// Base pages of the tenants in slower tiers.
+    pub slow: Pages,
     /// All base pages of the fastest tier that the kernel can demote, by the time for which they
     /// are idle: zero for those in use.
     pub fast: Vec<IdlePages>,
@@ -122,42 +120,47 @@ pub struct Course {
 pub struct PromotionVictims {
     /// Base pages, with those that are free.
     pub pages: Pages,
-    /// They are idle for this long at least; `None` if enough are free.
-    pub idle: Option<Duration>,
+    /// They are idle for the first time at least, and [`MIN_VICTIMS`] of the fast tier for the
+    /// second; `None` if enough are free.
+    pub idle: Option<(Duration, Duration)>,
 }
 
-/// The victims that a reading shows: those that are idle for longest, and at least
-/// [`MIN_VICTIMS`] of the fast tier. None if fewer are idle for two [`MIN_THRESHOLD`]s.
+/// The victims that a reading shows: pages that are idle for [`MIN_IDLE`]. None if they are less
+/// than [`MIN_VICTIMS`] of the fast tier.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tierwise_core::steer::{IdlePages, KernelReading, PromotionVictims, victims};
+/// use tierwise_core::steer::{IdlePages, KernelReading, victims};
 /// use tierwise_core::units::Pages;
 ///
-/// let of = |ms, pages| IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) };
-/// let fast = vec![of(0, 800), of(100, 150), of(3000, 50)];
-/// let reading = KernelReading { fast, ..KernelReading::default() };
-/// let idle = Some(Duration::from_millis(100));
-/// assert_eq!(victims(&reading), PromotionVictims { pages: Pages(200), idle });
+/// let ms = Duration::from_millis;
+/// let of = |idle, pages| IdlePages { idle: ms(idle), pages: Pages(pages) };
+/// let fast = vec![of(0, 800), of(100, 150), of(2000, 40), of(9000, 40)];
+/// let found = victims(&KernelReading { fast, ..KernelReading::default() });
+/// assert_eq!((found.pages, found.idle), (Pages(230), Some((ms(100), ms(2000)))));
 /// ```
 pub fn victims(reading: &KernelReading) -> PromotionVictims {
-    let mut classes = reading.fast.clone();
-    classes.sort_by(|a, b| b.idle.cmp(&a.idle));
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
     let mut pages = reading.free.0;
     if pages as f64 >= enough {
         return PromotionVictims { pages: Pages(pages), idle: None };
     }
-    for IdlePages { idle, pages: more } in classes {
-        if idle < 2 * MIN_THRESHOLD {
-            break;
-        }
-        pages = pages.saturating_add(more.0);
-        if pages as f64 >= enough {
-            return PromotionVictims { pages: Pages(pages), idle: Some(idle) };
+    let mut classes: Vec<&IdlePages> =
+        reading.fast.iter().filter(|c| c.idle >= MIN_IDLE && c.pages > Pages(0)).collect();
+    classes.sort_by(|a, b| b.idle.cmp(&a.idle));
+    let mut long = None;
+    for class in &classes {
+        pages = pages.saturating_add(class.pages.0);
+        if long.is_none() && pages as f64 >= enough {
+            long = Some(class.idle);
         }
     }
-    PromotionVictims::default()
+    match (classes.last(), long) {
+        (Some(shortest), Some(long)) => {
+            PromotionVictims { pages: Pages(pages), idle: Some((shortest.idle, long)) }
+        }
+        _ => PromotionVictims::default(),
+    }
 }
 
 /// All pages of the fast tier that the kernel can demote.
@@ -165,16 +168,14 @@ fn total(reading: &KernelReading) -> u64 {
     reading.fast.iter().fold(0, |sum, class| class.pages.0.saturating_add(sum))
 }
 
-/// Computes the course from one reading per second.
+/// Computes the course from readings: one per second, and several while the kernel scans.
 #[derive(Debug, Clone)]
 pub struct Steering {
     costs: SteeringCosts,
     threshold: Duration,
     victims: PromotionVictims,
     scanning: Scanning,
-    last: Option<(Timestamp, KernelReading)>,
-    /// Candidates per second of late.
-    candidates: f64,
+    last: Option<(Timestamp, u64)>,
     /// The stock: base pages that may be promoted at once.
     stock: f64,
 }
@@ -184,11 +185,10 @@ impl Steering {
     pub fn new(costs: SteeringCosts) -> Self {
         Self {
             costs,
-            threshold: FIRST_THRESHOLD,
+            threshold: MIN_THRESHOLD,
             victims: PromotionVictims::default(),
             scanning: Scanning::new(costs),
             last: None,
-            candidates: 0.0,
             stock: f64::INFINITY,
         }
     }
@@ -214,52 +214,51 @@ impl Steering {
     /// Takes a reading. Returns the course.
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading) -> Course {
         self.victims = victims(reading);
-        if let Some((before, last)) = &self.last {
-            let seconds = now.since(*before).as_secs_f64();
-            if seconds <= 0.0 {
-                return self.course();
-            }
-            let more = |now: u64, before: u64| now.saturating_sub(before) as f64;
-            let candidates = more(reading.candidates, last.candidates) / seconds;
-            let promoted = more(reading.promoted, last.promoted);
-            self.candidates +=
-                (candidates - self.candidates) * (1.0 - (1.0 - FORGOTTEN).powf(seconds));
-            let grown = self.growth().unwrap_or(f64::INFINITY) * seconds;
-            self.stock = (self.stock + grown - promoted).clamp(0.0, total(reading) as f64);
-            self.set_threshold(seconds);
-        } else {
-            self.threshold = self.idle_bound();
+        let fast = total(reading);
+        if let Some((before, promoted)) = self.last {
+            let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before).as_secs_f64();
+            let promoted = reading.promoted.saturating_sub(promoted) as f64;
+            self.stock = (self.stock + grown - promoted).clamp(0.0, fast as f64);
         }
+        self.last = Some((now, reading.promoted));
+        let conditions = Conditions {
+            victims: self.victims,
+            threshold: self.threshold,
+            fast: Pages(fast),
+            slow: reading.slow,
+        };
         let counts = Counts::of(reading);
-        self.scanning.update(now, counts, &self.victims, self.threshold, Pages(total(reading)));
-        self.last = Some((now, reading.clone()));
+        match self.scanning.update(now, counts, &conditions) {
+            Step::Started => self.threshold = self.bounds().0,
+            Step::Ended { candidates, pays } => {
+                if self.follow_candidates(candidates) && !pays {
+                    self.scanning.start(now, counts);
+                }
+            }
+            Step::None => {}
+        }
         self.course()
     }
 
-    fn set_threshold(&mut self, seconds: f64) {
-        // After ten seconds any threshold is within reach.
-        let change = MAX_CHANGE.powf(seconds.clamp(1.0, 10.0));
-        let bounds = (self.threshold.div_f64(change), self.threshold.mul_f64(change));
-        let bound = self.idle_bound();
+    /// Sets the threshold by the candidates of a pass. Returns true if it became longer.
+    fn follow_candidates(&mut self, candidates: u64) -> bool {
+        let (shortest, longest) = self.bounds();
+        let (before, found) = (self.threshold, candidates as f64);
+        let victims = self.victims.pages.0 as f64;
         let wanted = match self.rate() {
-            Some(rate) if self.candidates > rate.0 as f64 => {
-                self.threshold.mul_f64(rate.0 as f64 / self.candidates)
-            }
-            _ => bound,
+            Some(rate) if found > rate.0 as f64 => before.mul_f64(rate.0 as f64 / found),
+            _ if found < victims * FEW => before * 2,
+            _ => before.max(shortest),
         };
-        let changed = wanted.clamp(bounds.0, bounds.1).min(bound);
-        self.threshold = changed.clamp(MIN_THRESHOLD, MAX_THRESHOLD);
+        self.threshold = wanted.clamp(MIN_THRESHOLD, longest);
+        self.threshold > before
     }
 
-    /// The largest threshold that the victims allow.
-    fn idle_bound(&self) -> Duration {
-        match self.victims {
-            PromotionVictims { pages: Pages(0), .. } => FIRST_THRESHOLD,
-            PromotionVictims { idle: None, .. } => MAX_THRESHOLD,
-            PromotionVictims { idle: Some(idle), .. } => {
-                (idle / 2).clamp(MIN_THRESHOLD, MAX_THRESHOLD)
-            }
-        }
+    /// The first threshold of a series of passes, and the longest.
+    fn bounds(&self) -> (Duration, Duration) {
+        let half = |idle: Duration| (idle / 2).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
+        let free = (MAX_THRESHOLD, MAX_THRESHOLD);
+        self.victims.idle.map_or(free, |(shortest, longest)| (half(shortest), half(longest)))
     }
 }
 

@@ -17,29 +17,18 @@ fn class(ms: u64, pages: u64) -> IdlePages {
     IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) }
 }
 
+/// 100,000 pages, some of them idle, and no slow memory: a pass ends after the threshold.
 fn idle(ms: u64, pages: u64) -> KernelReading {
-    KernelReading {
-        fast: vec![class(0, 100_000 - pages), class(ms, pages)],
-        ..KernelReading::default()
-    }
-}
-
-fn threshold_ms(reading: &KernelReading, seconds: u64) -> u64 {
-    let mut steering = Steering::new(COSTS);
-    let mut course = steering.course();
-    for n in 0..=seconds {
-        course = steering.update(second(n), reading);
-    }
-    course.threshold.as_millis() as u64
+    let fast = vec![class(0, 100_000 - pages), class(ms, pages)];
+    KernelReading { fast, ..KernelReading::default() }
 }
 
 #[test]
 fn threshold_is_half_of_idle_time() {
-    assert_eq!(threshold_ms(&idle(100, 50_000), 0), 50);
-    assert_eq!(threshold_ms(&idle(100, 50_000), 5), 50);
-    assert_eq!(threshold_ms(&idle(9000, 50_000), 5), 1000);
-    let free = KernelReading { free: Pages(50_000), ..idle(100, 0) };
-    assert_eq!(threshold_ms(&free, 0), 1000);
+    let first = |reading| Steering::new(COSTS).update(second(0), &reading).threshold;
+    assert_eq!(first(idle(100, 50_000)), Duration::from_millis(50));
+    assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
+    assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
 }
 
 #[test]
@@ -47,7 +36,8 @@ fn fast_tier_in_use_is_left_alone() {
     let mut steering = Steering::new(COSTS);
     // A hundredth is idle.
     assert!(!steering.update(second(0), &idle(5000, 1000)).scans);
-    assert!(steering.update(second(1), &idle(5000, 10_000)).scans);
+    assert!(!steering.update(second(1), &idle(40, 90_000)).scans, "not long enough");
+    assert!(steering.update(second(2), &idle(5000, 10_000)).scans);
 }
 
 #[test]
@@ -66,28 +56,47 @@ fn victims_and_stock_bound_the_rate() {
     assert_eq!(rates, [90_000, 90_000, 67_692, 7692, 6300, 0]);
 }
 
+/// The thresholds of passes that find so many candidates each, in milliseconds.
+fn thresholds(candidates: &[u64]) -> Vec<u128> {
+    let mut steering = Steering::new(COSTS);
+    let fast = vec![class(0, 50_000), class(100, 40_000), class(800, 10_000)];
+    let mut all = 0;
+    let first = KernelReading { fast: fast.clone(), ..KernelReading::default() };
+    let mut thresholds = vec![steering.update(second(0), &first).threshold.as_millis()];
+    for (n, more) in candidates.iter().enumerate() {
+        all += more;
+        let reading = KernelReading { candidates: all, fast: fast.clone(), ..first.clone() };
+        // Scanned at once, and judged after the threshold.
+        steering.update(second(2 * n as u64 + 1), &reading);
+        thresholds.push(steering.update(second(2 * n as u64 + 2), &reading).threshold.as_millis());
+    }
+    thresholds
+}
+
+#[test]
+fn few_candidates_lengthen_the_threshold() {
+    // An eighth of 50,000 victims are enough.
+    assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [50, 100, 200, 400, 400]);
+    assert_eq!(thresholds(&[6250]), [50, 50]);
+}
+
 #[test]
 fn excess_candidates_lower_the_threshold() {
-    let mut steering = Steering::new(COSTS);
-    let mut threshold = Duration::ZERO;
-    for n in 0..6 {
-        let candidates = if n < 4 { 0 } else { (n - 3) * 400_000 };
-        threshold = steering
-            .update(second(n), &KernelReading { candidates, ..idle(4000, 50_000) })
-            .threshold;
-    }
-    // Eight times the rate; three tenths of that are known after one second, half after two.
-    assert!(threshold < MAX_THRESHOLD / 6, "{threshold:?}");
+    assert_eq!(thresholds(&[100_000]), [50, 25]);
 }
 
 fn readings() -> impl Strategy<Value = (u64, KernelReading)> {
     let class = (any::<u64>(), any::<u64>())
         .prop_map(|(ns, pages)| IdlePages { idle: Duration::from_nanos(ns), pages: Pages(pages) });
     let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-    (any::<u64>(), counts, any::<u64>(), proptest::collection::vec(class, 0..6)).prop_map(
-        |(at, (promoted, candidates, demoted, faults, poisoned), free, fast)| {
-            let free = Pages(free);
-            (at, KernelReading { promoted, candidates, demoted, faults, poisoned, free, fast })
+    let pages = (any::<u64>(), any::<u64>());
+    (any::<u64>(), counts, pages, proptest::collection::vec(class, 0..6)).prop_map(
+        |(at, (promoted, candidates, demoted, faults, poisoned), (free, slow), fast)| {
+            let (free, slow) = (Pages(free), Pages(slow));
+            (
+                at,
+                KernelReading { promoted, candidates, demoted, faults, poisoned, free, slow, fast },
+            )
         },
     )
 }

@@ -22,9 +22,6 @@ pub enum Knob {
     /// accessed within this time after they were poisoned.
     #[serde(rename = "hot_threshold_ms")]
     HotThreshold,
-    /// `scan_size_mb` of NUMA balancing in debugfs: the size of the chunks that the kernel poisons.
-    #[serde(rename = "scan_size_mb")]
-    ScanSize,
     /// `scan_period_min_ms` of NUMA balancing in debugfs: the shortest time between two chunks of a
     /// thread, divided by the number of chunks of its memory.
     #[serde(rename = "scan_period_min_ms")]
@@ -58,7 +55,6 @@ impl Knob {
         Self::NumaBalancing,
         Self::PromoteRateLimit,
         Self::HotThreshold,
-        Self::ScanSize,
         Self::ScanPeriodMin,
         Self::ScanPeriodMax,
         Self::DemotionEnabled,
@@ -72,7 +68,6 @@ impl Knob {
             Self::NumaBalancing => "numa_balancing",
             Self::PromoteRateLimit => "numa_balancing_promote_rate_limit_MBps",
             Self::HotThreshold => "hot_threshold_ms",
-            Self::ScanSize => "scan_size_mb",
             Self::ScanPeriodMin => "scan_period_min_ms",
             Self::ScanPeriodMax => "scan_period_max_ms",
             Self::DemotionEnabled => "demotion_enabled",
@@ -87,7 +82,7 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 roots.proc.join("sys/kernel").join(self.name())
             }
-            Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
                 roots.sys.join("kernel/debug/sched/numa_balancing").join(self.name())
             }
             Self::DemotionEnabled => roots.sys.join("kernel/mm/numa/demotion_enabled"),
@@ -105,7 +100,6 @@ impl Knob {
             // Unsigned ints in the kernel.
             Self::PromoteRateLimit
             | Self::HotThreshold
-            | Self::ScanSize
             | Self::ScanPeriodMin
             | Self::ScanPeriodMax => Kind::Number(u32::MAX as u64),
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => Kind::Switch,
@@ -151,7 +145,6 @@ impl Knob {
             Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
                 "a whole number of milliseconds"
             }
-            Self::ScanSize => "a whole number of MiB",
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => "0 or 1",
         }
     }
@@ -161,7 +154,7 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit exists since 6.1)"
             }
-            Self::HotThreshold | Self::ScanSize | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
                 "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \
                  /sys/kernel/debug"
             }

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{self, Course, KernelReading, Steering, SteeringCosts};
-use tierwise_core::units::{Pages, Timestamp};
+use tierwise_core::units::{Pages, TenantId, Timestamp};
 use tierwise_linux::kernel_tiering::{self, VmstatCounters};
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -89,6 +89,9 @@ impl Steered {
             faults: self.last.hint_faults,
             poisoned: self.last.poisoned,
             free: free.saturating_sub(kept),
+            slow: (0..world.tracker().len())
+                .flat_map(|i| world.usage(TenantId(i as u16)).iter().skip(1).copied())
+                .sum(),
             fast: kernel_tiering::idle_pages(roots, nodes, &mut self.reader)?,
         })
     }

@@ -82,6 +82,12 @@ const SCANNED: f64 = 2.0;
 /// The factor by which the period changes per second.
 const PERIOD_STEP: f64 = 1.5;
 
+/// The largest threshold in terms of the smallest: a larger change has no effect.
+const THRESHOLDS: f64 = 1000.0;
+
+/// The longest period in terms of the shortest.
+const PERIODS: f64 = 10.0;
+
 /// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
 
@@ -248,7 +254,8 @@ impl Steering {
     }
 
     fn set_threshold(&mut self, seconds: f64, reading: &Reading) {
-        let change = MAX_CHANGE.powf(seconds.max(1.0));
+        // A daemon that was stopped for a minute must not compute a time that no number holds.
+        let change = MAX_CHANGE.powf(seconds.max(1.0)).min(THRESHOLDS);
         let bounds = (self.threshold.div_f64(change), self.threshold.mul_f64(change));
         let wanted = self.wanted(reading).clamp(bounds.0, bounds.1);
         self.threshold = wanted.clamp(MIN_THRESHOLD, MAX_THRESHOLD);
@@ -277,7 +284,7 @@ impl Steering {
     fn set_period(&mut self, seconds: f64) {
         let Costs { copy, fault, .. } = self.costs;
         let pays = self.faults * fault.as_secs_f64() <= self.copies * copy.as_secs_f64();
-        let change = PERIOD_STEP.powf(seconds);
+        let change = PERIOD_STEP.powf(seconds).min(PERIODS);
         let period = if pays { self.period.div_f64(change) } else { self.period.mul_f64(change) };
         self.period = period.clamp(MIN_PERIOD, MAX_PERIOD);
     }

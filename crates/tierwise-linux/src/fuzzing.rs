@@ -13,10 +13,12 @@ use crate::cgroup::{Events, MemoryStat, Pressure, cpu, group, numa_stat};
 use crate::damon::record::Record;
 use crate::damon::trace::Format;
 use crate::file;
+use crate::kernel_tiering::{Counters, Demotable};
 use crate::migrate::page_cache::mglru;
 use crate::mqueue::Message;
 use crate::process::{Mounts, Stat, maps, mounts};
 use crate::qemu::{Dialogue, QmpError, Step};
+use crate::settings::Knob;
 use crate::tenant::numa_maps;
 use crate::topology::zoneinfo;
 
@@ -37,6 +39,8 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("pressure", pressure),
     ("zoneinfo", zoneinfo),
     ("lru_gen", lru_gen),
+    ("vmstat", vmstat),
+    ("knob", knob),
     ("damon_record", damon_record),
     ("damon_trace", damon_trace),
     ("settings_state", settings_state),
@@ -161,6 +165,26 @@ pub fn lru_gen(bytes: &[u8]) {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }
     assert!(of_one.len() <= all.len());
+    let (one, all) = (Demotable::of(&of_one), Demotable::of(&all));
+    assert!(one.pages <= all.pages && (all.idle.is_none() || all.pages.0 > 0));
+}
+
+/// `/proc/vmstat`, as far as steering reads it.
+pub fn vmstat(bytes: &[u8]) {
+    if let Ok(counters) = Counters::parse(path(), bytes) {
+        // Another line changes nothing.
+        let more = [bytes, b"\nnr_ev\xffil -1"].concat();
+        assert_eq!(Counters::parse(path(), &more).ok(), Some(counters));
+    }
+}
+
+/// The content of a kernel setting's file: what it is read as can be written and read again.
+pub fn knob(bytes: &[u8]) {
+    for knob in Knob::ALL {
+        if let Some(value) = knob.canonical(&text(bytes)) {
+            assert_eq!(knob.canonical(&value), Some(value));
+        }
+    }
 }
 
 /// The state file of changed settings.

@@ -10,10 +10,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bstr::ByteSlice;
 use tierwise_core::steer::Course;
 use tierwise_core::units::{Bytes, Pages};
 
-use crate::cgroup::stat::flat;
+use crate::bytes::{parsed, shown};
 use crate::error::{LinuxError, Result};
 use crate::file;
 use crate::migrate::page_cache::mglru::{self, Generation};
@@ -76,7 +77,8 @@ pub fn start(settings: &mut Settings, roots: &Roots, course: &Course, rate: Byte
 pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<()> {
     let most = (rate.0 >> 20).clamp(1, NO_LIMIT);
     // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
-    let limit = course.rate.map_or(NO_LIMIT, |pages| ((pages.0 * PAGE_SIZE) >> 20).max(1));
+    let limit =
+        course.rate.map_or(NO_LIMIT, |pages| (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1));
     for (knob, value) in [
         (Knob::PromoteRateLimit, limit.min(most)),
         (Knob::ScanSize, (course.chunk.0 >> 20).max(1)),
@@ -116,33 +118,59 @@ pub struct Counters {
     pub poisoned: u64,
 }
 
+/// The kernel's counters, in the order of [`Counters`].
+const COUNTERS: [&[u8]; 5] = [
+    b"pgpromote_success",
+    b"pgpromote_candidate",
+    DEMOTED,
+    b"numa_hint_faults",
+    b"numa_pte_updates",
+];
+
+/// The start of the names of counters of demoted pages, by the part of reclaim.
+const DEMOTED: &[u8] = b"pgdemote_";
+
 impl Counters {
     /// Reads them.
     ///
     /// # Errors
-    /// The file cannot be read, or a line is no key with a number.
+    /// The file cannot be read, or as [`Counters::parse`].
     pub fn read(roots: &Roots) -> Result<Self> {
         let path = roots.proc.join("vmstat");
         Self::parse(&path, &file::bytes(&path)?)
     }
 
-    /// Reads the text of the file.
+    /// Reads the text of the file. Lines of other counters may hold anything.
     ///
     /// # Errors
-    /// A line is no key with a number.
+    /// A counter is missing or no number: taken as 0, it would be counted anew since the machine's
+    /// start when it is back.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self> {
-        let mut counters = Self::default();
-        flat(path, text, |key, value| match key {
-            b"pgpromote_success" => counters.promoted = value,
-            b"pgpromote_candidate" => counters.candidates = value,
-            b"numa_hint_faults" => counters.hint_faults = value,
-            b"numa_pte_updates" => counters.poisoned = value,
-            key if key.starts_with(b"pgdemote_") => {
-                counters.demoted = counters.demoted.saturating_add(value);
-            }
-            _ => {}
-        })?;
-        Ok(counters)
+        let problem = |line, found| LinuxError::Format {
+            path: path.to_owned(),
+            line,
+            found,
+            expected: "the counters of a kernel that promotes and demotes, each with a number",
+        };
+        let mut counts = [None; COUNTERS.len()];
+        for (index, line) in text.lines().enumerate() {
+            let (key, value) = line.split_once_str(b" ").unwrap_or((line, b""));
+            let is_of = |name: &&[u8]| *name == key || *name == DEMOTED && key.starts_with(DEMOTED);
+            let Some(counter) = COUNTERS.iter().position(is_of) else { continue };
+            let value: u64 = parsed(value.trim_ascii())
+                .ok_or_else(|| problem(Some(index + 1), format!("{:?}", shown(line))))?;
+            let count = counts[counter].get_or_insert(0u64);
+            *count = count.saturating_add(value);
+        }
+        let count =
+            |i: usize| counts[i].ok_or_else(|| problem(None, format!("no {}", shown(COUNTERS[i]))));
+        Ok(Self {
+            promoted: count(0)?,
+            candidates: count(1)?,
+            demoted: count(2)?,
+            hint_faults: count(3)?,
+            poisoned: count(4)?,
+        })
     }
 }
 
@@ -169,23 +197,27 @@ impl Demotable {
             tracing::debug!("generations: {damage}");
         }
         all.retain(|generation| nodes.contains(&generation.node));
-        let pages = Pages(all.iter().map(|generation| generation.anon + generation.file).sum());
-        Ok(Self { pages, idle: mean_idle(&all) })
+        Ok(Self::of(&all))
+    }
+
+    /// Adds up generations, those of each control group and node one after the other.
+    pub(crate) fn of(generations: &[Generation]) -> Self {
+        let pages = generations.iter().map(Generation::pages).fold(0, u64::saturating_add);
+        Self { pages: Pages(pages), idle: mean_idle(generations) }
     }
 }
 
 fn mean_idle(generations: &[Generation]) -> Option<Duration> {
-    let pages = |generation: &Generation| generation.anon + generation.file;
-    let (mut weight, mut seconds) = (0, 0.0);
+    let (mut weight, mut seconds) = (0.0, 0.0);
     for group in generations.chunk_by(|a, b| (a.memcg, a.node) == (b.memcg, b.node)) {
         // A page was not accessed since the next generation was made.
-        let oldest = group.windows(2).find(|pair| pages(&pair[0]) > 0);
+        let oldest = group.windows(2).find(|pair| pair[0].pages() > 0);
         if let Some([oldest, next]) = oldest {
-            weight += pages(oldest);
-            seconds += pages(oldest) as f64 * next.age.as_secs_f64();
+            weight += oldest.pages() as f64;
+            seconds += oldest.pages() as f64 * next.age.as_secs_f64();
         }
     }
-    (weight > 0).then(|| Duration::from_secs_f64(seconds / weight as f64))
+    (weight > 0.0).then(|| Duration::from_secs_f64(seconds / weight))
 }
 
 /// CPU time of migrating one base page between two nodes, measured with pages of this process.
@@ -308,6 +340,22 @@ mod tests {
         let expected =
             Counters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };
         assert_eq!(counters, expected);
+    }
+
+    #[test]
+    fn missing_counter_is_an_error_and_other_lines_are_not() {
+        let parse = |text: &[u8]| Counters::parse(Path::new("vmstat"), text);
+        let whole = b"nr_ev\xffil -1\n\nodd\npgpromote_success 18446744073709551615\n\
+                      pgpromote_candidate 0\npgdemote_kswapd 18446744073709551615\n\
+                      pgdemote_direct 4\nnuma_hint_faults 6\nnuma_pte_updates 7";
+        let counters = parse(whole).unwrap();
+        assert_eq!((counters.promoted, counters.demoted), (u64::MAX, u64::MAX));
+        for cut in 1..whole.len() - 1 {
+            // Cut within the last number, the file is whole as far as anyone can tell.
+            assert!(parse(&whole[..cut]).is_err(), "{cut}");
+        }
+        let said = parse(b"pgdemote_kswapd -3\n").unwrap_err().to_string();
+        assert!(said.starts_with("vmstat:1: found \"pgdemote_kswapd -3\"; expected"), "{said}");
     }
 
     #[test]

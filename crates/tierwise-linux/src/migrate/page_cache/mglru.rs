@@ -31,6 +31,13 @@ pub struct Generation {
     pub file: u64,
 }
 
+impl Generation {
+    /// Pages of both kinds.
+    pub fn pages(&self) -> u64 {
+        self.anon.saturating_add(self.file)
+    }
+}
+
 const EXPECTED: &str = "memcg ID PATH, node N, or GENERATION AGE ANON FILE";
 
 fn path(roots: &Roots) -> PathBuf {

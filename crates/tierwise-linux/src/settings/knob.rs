@@ -99,6 +99,22 @@ impl Knob {
         }
     }
 
+    /// True if it is in debugfs or tracefs. Both may be unmounted while the kernel keeps the value;
+    /// the kernel itself never takes these settings away.
+    pub(super) const fn is_mounted_apart(self) -> bool {
+        match self {
+            Self::HotThreshold
+            | Self::ScanSize
+            | Self::ScanPeriodMin
+            | Self::ScanPeriodMax
+            | Self::TraceMigratePages => true,
+            Self::NumaBalancing
+            | Self::PromoteRateLimit
+            | Self::DemotionEnabled
+            | Self::DamonStat => false,
+        }
+    }
+
     const fn kind(self) -> Kind {
         match self {
             // NUMA_BALANCING_NORMAL | NUMA_BALANCING_MEMORY_TIERING (include/linux/sched/sysctl.h).

@@ -13,7 +13,7 @@ mod pattern;
 pub mod pressure;
 pub mod stat;
 
-pub use group::{Buffers, Group};
+pub use group::{Buffers, Group, MAX_BELOW};
 pub use mounts::check;
 pub use pattern::Pattern;
 pub use pressure::{Pressure, Stall};

@@ -5,7 +5,8 @@
 //! up to 64 times as long as configured; well below it they become shorter again. Above the cap
 //! monitoring is suspended until the average is below the budget. Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
-//! polling tenants' services, each of which has a budget of its own.
+//! polling tenants' services, each of which has a budget of its own. That of answering HTTP does not
+//! count either: any local user can ask without end, and must not end monitoring by it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -55,7 +56,8 @@ pub struct CpuBudget {
     /// CPU time of the kernel's threads that promote page cache.
     caching: Duration,
     moving: Duration,
-    /// CPU time of polling tenants, each of which has a budget of its own for it.
+    /// CPU time of polling tenants, each of which has a budget of its own for it, and of answering
+    /// whoever asks.
     polling: Duration,
     total: Duration,
     throttle: f64,
@@ -99,7 +101,8 @@ impl CpuBudget {
         self.moving += more;
     }
 
-    /// Records the CPU time of polling tenants' services and guests, in all since it started.
+    /// Records the CPU time of polling tenants' services and guests and of answering HTTP, in all
+    /// since it started.
     pub fn polling(&mut self, total: Duration) {
         self.polling = self.polling.max(total);
     }
@@ -169,11 +172,6 @@ impl CpuBudget {
     /// CPU time of migration so far, verification included.
     pub fn moving_so_far(&self) -> Duration {
         self.moving
-    }
-
-    /// CPU time of polling tenants so far.
-    pub fn polling_so_far(&self) -> Duration {
-        self.polling
     }
 
     /// CPU time of the kernel's threads so far.

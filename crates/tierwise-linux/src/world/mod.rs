@@ -284,8 +284,8 @@ impl<C: Calls> LiveWorld<C> {
         self.account.ledger.machine()
     }
 
-    /// Records this process's CPU time for polling tenants' services and guests, in all. It does
-    /// not count against the budget.
+    /// Records this process's CPU time for polling tenants' services and guests and for answering
+    /// HTTP, in all. It does not count against the budget.
     pub fn polling(&mut self, total: Duration) {
         self.account.cpu_budget.polling(total);
     }

@@ -45,4 +45,4 @@ mod server;
 mod tests;
 
 pub use metrics::reference;
-pub use server::Server;
+pub use server::{Server, cpu};

@@ -55,6 +55,7 @@ use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
 use crate::config::Config;
 use crate::control::Request;
+use crate::http;
 use crate::judgement;
 use crate::system::optional::Unavailable;
 use crate::view::{Mode, Snapshot};
@@ -222,9 +223,10 @@ impl Daemon {
         self.take_latencies(at);
     }
 
-    /// Takes the latencies that were read, and the CPU time that reading them cost.
+    /// Takes the latencies that were read, and the CPU time that reading them and answering HTTP
+    /// cost.
     fn take_latencies(&mut self, at: f64) {
-        self.world.polling(self.endpoints.peers.cpu());
+        self.world.polling(self.endpoints.peers.cpu() + http::cpu());
         for (tenant, outcome) in self.endpoints.readers.take() {
             if let Some(reading) = self.endpoints.known.read(&tenant, outcome, at) {
                 let reply = self.report_latency(

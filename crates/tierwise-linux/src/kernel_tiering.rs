@@ -23,7 +23,7 @@ use crate::process::Reader;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::syscall::{MPOL_MF_MOVE, move_pages};
 use crate::roots::Roots;
-use crate::settings::{Knob, Settings};
+use crate::settings::{Knob, Report, Settings};
 
 /// `NUMA_BALANCING_MEMORY_TIERING` (`include/linux/sched/sysctl.h`).
 const MEMORY_TIERING: u64 = 2;
@@ -95,8 +95,8 @@ pub fn follow(settings: &mut Settings, course: &Course, rate: Bytes) -> Result<(
 ///
 /// # Errors
 /// A setting cannot be read or written.
-pub fn stop(settings: &mut Settings) -> Result<()> {
-    settings.restore_those(|knob| KNOBS.contains(&knob)).map(drop)
+pub fn stop(settings: &mut Settings) -> Result<Report> {
+    settings.restore_those(|knob| KNOBS.contains(&knob))
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -190,11 +190,13 @@ impl Demotable {
     /// Reads the generations.
     ///
     /// # Errors
-    /// There are none.
+    /// There are none, or too many to read in time: a part of them would pass for a smaller tier.
     pub fn read(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Self> {
         let mut all = Vec::new();
-        if let Some(damage) = mglru::generations_of(roots, |_| true, reader, &mut all)? {
-            tracing::debug!("generations: {damage}");
+        match mglru::generations_of(roots, |_| true, reader, &mut all)? {
+            Some(cut @ LinuxError::Missing { .. }) => return Err(cut),
+            Some(damage) => tracing::debug!("generations: {damage}"),
+            None => {}
         }
         all.retain(|generation| nodes.contains(&generation.node));
         Ok(Self::of(&all))
@@ -272,7 +274,11 @@ pub fn fault_cost() -> Duration {
 mod tests {
     use std::fs;
 
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::migrate::page_cache::groups::Groups;
+    use crate::migrate::unmanaged::RoomMaker;
     use crate::topology::fixture;
 
     fn steerable() -> (tempfile::TempDir, Roots) {
@@ -343,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_counter_is_an_error_and_other_lines_are_not() {
+    fn missing_counters_are_errors_others_not() {
         let parse = |text: &[u8]| Counters::parse(Path::new("vmstat"), text);
         let whole = b"nr_ev\xffil -1\n\nodd\npgpromote_success 18446744073709551615\n\
                       pgpromote_candidate 0\npgdemote_kswapd 18446744073709551615\n\
@@ -399,5 +405,55 @@ mod tests {
     fn copies_need_a_second_node() {
         // The machine of a test may have one node: then node 1023 certainly is none of its.
         assert!(copy_cost(0, 1023).is_err());
+    }
+
+    /// Any bytes, mostly those of which the files are made, or no file.
+    fn content() -> impl Strategy<Value = Option<Vec<u8>>> {
+        let part = prop::sample::select(vec![
+            "pgpromote_success ",
+            "pgdemote_kswapd ",
+            "memcg ",
+            " /ev\u{fffd}il ",
+            "node 0\n",
+            "18446744073709551615 ",
+            "-1 ",
+            "7 ",
+            "\n",
+        ]);
+        let parts = prop::collection::vec(part, 0..40).prop_map(|p| p.concat().into_bytes());
+        prop::option::of(prop_oneof![parts, prop::collection::vec(any::<u8>(), 0..99)])
+    }
+
+    proptest! {
+        // Each case copies a machine.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn odd_files_leave_every_setting_restored(
+            odd in prop::collection::vec((0..KNOBS.len() + 2, content()), 0..5),
+            rate in any::<u64>(),
+        ) {
+            let (tree, roots) = steerable();
+            for (index, content) in odd {
+                let path = match index.checked_sub(2) {
+                    Some(knob) => KNOBS[knob].path(&roots),
+                    None if index == 0 => roots.proc.join("vmstat"),
+                    None => roots.sys.join("kernel/debug/lru_gen"),
+                };
+                let _ = fs::remove_file(&path);
+                content.iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+            }
+            let shown = || KNOBS.map(|knob| knob.read(&roots).ok());
+            let before = shown();
+            let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
+            let _ = (Counters::read(&roots), Demotable::read(&roots, &[0], &mut Reader::default()));
+            let mut maker = RoomMaker::new(Duration::MAX);
+            let most = Bytes(rate);
+            let _ = maker.make_room(&roots, &Groups::default(), &[0], Duration::ZERO, most);
+            let started = start(&mut settings, &roots, &course(Some(Pages(rate))), most);
+            prop_assert_eq!(started.is_ok(), before.iter().all(Option::is_some));
+            prop_assert!(stop(&mut settings).is_ok());
+            prop_assert_eq!(shown(), before);
+        }
     }
 }

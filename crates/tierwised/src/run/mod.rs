@@ -14,6 +14,8 @@
 //!   that it promotes.
 //! - `steering`: the kernel's own tiering, regulated, while no tenant has a limit.
 //! - `unmanaged`: room that idle memory of no tenant makes.
+//! - `pace`: how often work is done that strangers can make dear; `refusal`: when a feature that
+//!   the kernel refused is tried again.
 
 mod activity;
 pub mod cache_promotion;
@@ -24,9 +26,11 @@ mod guests;
 mod history;
 pub mod latency;
 pub mod monitoring;
+mod pace;
 pub mod page_cache;
 mod peers;
 mod pressure;
+mod refusal;
 pub mod setup;
 pub mod snapshot;
 mod steering;

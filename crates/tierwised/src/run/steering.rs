@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use tierwise_core::steer::{Costs, Course, Reading, Steering};
 use tierwise_core::units::Timestamp;
 use tierwise_linux::kernel_tiering::{self, Counters, Demotable};
+use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::topology::Host;
 
-use super::Daemon;
+use super::pace::Pace;
+use super::refusal::Refusal;
+use super::{Daemon, setup};
 use crate::judgement;
 use crate::view::{Mode, SteeringView};
-
-/// Time between two readings: the law's own interval.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The part by which a time must change before the daemon sets it: each change is noted on the disk
 /// first.
@@ -31,8 +31,7 @@ const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
 #[derive(Debug, Default)]
 pub(super) struct SteeringState {
     active: Option<Steered>,
-    /// The kernel cannot be steered, and the log has it.
-    pub(super) refused: bool,
+    pub(super) refusal: Refusal,
 }
 
 /// The state of steering that has started.
@@ -44,8 +43,10 @@ struct Steered {
     course: Course,
     first: Counters,
     last: Counters,
-    read_at: Instant,
+    pace: Pace,
     started: Instant,
+    /// The last that could be read.
+    demotable: Option<Demotable>,
     reader: Reader,
     /// The counters cannot be read, and the log has it.
     failed: bool,
@@ -53,9 +54,9 @@ struct Steered {
 
 impl Daemon {
     /// Starts or stops steering, as the configuration wants it. A kernel that cannot be steered is
-    /// reported once; the daemon then decides itself.
+    /// reported once; the daemon then decides itself, and tries again later.
     fn follow_limits(&mut self) {
-        let wanted = !self.steering.refused
+        let wanted = !self.steering.refusal.holds()
             && !self.activity.paused
             && judgement::is_unbound(&self.options.config);
         match self.activity.mode {
@@ -73,6 +74,7 @@ impl Daemon {
                 }
                 self.world.set_survey(false);
                 self.steering.active = Some(steered);
+                self.steering.refusal.end();
                 self.activity.mode = Mode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
                 self.activity.reason = UNBOUND.into();
@@ -81,12 +83,16 @@ impl Daemon {
                 self.history.notice(self.uptime(), line);
             }
             Err(e) => {
-                self.steering.refused = true;
-                let line = format!("moves pages itself, because the kernel cannot be steered: {e}");
-                self.history.notice(self.uptime(), line);
-                self.restore_kernel();
+                if self.steering.refusal.is_news() {
+                    let line =
+                        format!("moves pages itself, because the kernel cannot be steered: {e}");
+                    self.history.notice(self.uptime(), line);
+                }
                 if !self.world.is_monitoring() {
                     self.manage_again();
+                } else if let Err(e) = setup::take_over(&self.options, &mut self.settings) {
+                    // Steering may have restored what the configuration names.
+                    self.history.notice(self.uptime(), format!("{e:#}"));
                 }
             }
         }
@@ -102,8 +108,12 @@ impl Daemon {
     }
 
     fn restore_kernel(&mut self) {
-        if let Err(e) = kernel_tiering::stop(&mut self.settings) {
-            tracing::warn!("{e}; `tierwise restore` tries again");
+        match kernel_tiering::stop(&mut self.settings) {
+            Ok(report) => report.to_string().lines().for_each(|line| tracing::info!("{line}")),
+            Err(e) => {
+                let line = format!("steering's settings stay: {e}; `tierwise restore` tries again");
+                self.history.notice(self.uptime(), line);
+            }
         }
     }
 
@@ -126,16 +136,20 @@ impl Daemon {
         let costs = costs(host)?;
         let law = Steering::new(costs);
         let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
-        kernel_tiering::start(&mut self.settings, roots, &course, rate)?;
         let first = Counters::read(roots)?;
+        if let Err(e) = kernel_tiering::start(&mut self.settings, roots, &course, rate) {
+            self.restore_kernel();
+            return Err(e);
+        }
         Ok(Steered {
             law,
             costs,
             course,
             first,
             last: first,
-            read_at: Instant::now(),
+            pace: Pace::new(),
             started: Instant::now(),
+            demotable: None,
             reader: Reader::default(),
             failed: false,
         })
@@ -144,15 +158,18 @@ impl Daemon {
     /// Reads the kernel's counters once per second, and sets the threshold that follows from them.
     pub(super) fn steer(&mut self) {
         self.follow_limits();
+        let part = self.cpu_part();
         let Some(steered) = &mut self.steering.active else { return };
-        if steered.read_at.elapsed() < INTERVAL {
+        if !steered.pace.is_due() {
             return;
         }
-        steered.read_at = Instant::now();
+        let before = thread_cpu();
         let nodes = self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
         let read = Counters::read(roots).and_then(|counters| {
-            let demotable = Demotable::read(roots, nodes, &mut steered.reader)?;
+            let read = Demotable::read(roots, nodes, &mut steered.reader);
+            steered.demotable = read.as_ref().ok().copied().or(steered.demotable);
+            let Some(demotable) = steered.demotable else { return read.map(drop) };
             steered.last = counters;
             let now = Timestamp::ZERO + steered.started.elapsed();
             let reading = Reading {
@@ -170,13 +187,14 @@ impl Daemon {
                 kernel_tiering::follow(&mut self.settings, &course, rate)?;
                 steered.course = course;
             }
-            Ok(())
+            read.map(drop)
         });
+        steered.pace.rest(thread_cpu().saturating_sub(before), part);
         match read {
             Ok(()) => steered.failed = false,
             Err(e) if !steered.failed => {
                 steered.failed = true;
-                let line = format!("the kernel's tiering goes on as it is: {e}");
+                let line = format!("steers by what it last could read and set: {e}");
                 self.history.notice(self.started.elapsed().as_secs_f64(), line);
             }
             Err(_) => {}

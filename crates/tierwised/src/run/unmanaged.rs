@@ -2,20 +2,19 @@
 //! memory of the fastest tier with the tenants' memory in slower tiers, and asks the kernel to
 //! demote what is missing, as far as it is idle and no tenant's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
-use tierwise_linux::error::Result;
+use tierwise_linux::migrate::page_cache::groups::Groups;
 use tierwise_linux::migrate::page_cache::mglru;
-use tierwise_linux::migrate::unmanaged::{Managed, make_room};
+use tierwise_linux::migrate::unmanaged::{RoomMaker, group_of};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::tenant::TenantTracker;
 
 use super::Daemon;
-
-/// How often room is made.
-const INTERVAL: Duration = Duration::from_secs(1);
+use super::pace::{ORDERS, Pace};
+use super::refusal::Refusal;
 
 /// Maximum demoted per round: the call returns when it is done, and a round must not be long.
 const MAX: Bytes = Bytes(32 << 20);
@@ -27,15 +26,20 @@ const AHEAD: u64 = 32;
 /// The state of the feature.
 #[derive(Debug)]
 pub(super) struct Unmanaged {
-    asked_at: Instant,
-    /// The kernel cannot, and the log has it.
-    pub(super) refused: bool,
+    pace: Pace,
+    pub(super) refusal: Refusal,
+    maker: RoomMaker,
     demoted: Bytes,
 }
 
 impl Unmanaged {
     pub(super) fn new() -> Self {
-        Self { asked_at: Instant::now(), refused: false, demoted: Bytes(0) }
+        Self {
+            pace: Pace::new(),
+            refusal: Refusal::default(),
+            maker: RoomMaker::new(ORDERS),
+            demoted: Bytes(0),
+        }
     }
 
     /// The amount that the kernel was asked to demote so far.
@@ -45,17 +49,17 @@ impl Unmanaged {
 }
 
 impl Daemon {
-    /// Asks the kernel once a second to demote idle unmanaged memory. A refusal is reported once
-    /// and ends the asking until the configuration changes.
+    /// Asks the kernel once a second to demote idle unmanaged memory. A refusal is reported once,
+    /// and the daemon tries again later.
     pub(super) fn make_room(&mut self) {
-        if self.unmanaged.asked_at.elapsed() < INTERVAL {
+        if !self.unmanaged.pace.is_due() {
             return;
         }
-        self.unmanaged.asked_at = Instant::now();
+        self.unmanaged.pace.rest(Duration::ZERO, self.cpu_part());
         let idle = Duration::from_secs(self.options.config.moving.unmanaged_idle_s);
         let world = &self.world;
         let halted = world.cpu_budget().suspended() || world.unreadable().is_some();
-        if idle.is_zero() || self.unmanaged.refused || halted || !self.activity.manages() {
+        if idle.is_zero() || self.unmanaged.refusal.holds() || halted || !self.activity.manages() {
             return;
         }
         // Without the kernel's demotion the key has no effect: the operator did not ask for one.
@@ -66,14 +70,29 @@ impl Daemon {
         if wanted < world.host().page_size {
             return;
         }
-        match demote(&self.options.roots, world.tracker(), self.fast_nodes(), idle, wanted) {
-            Ok(demoted) => self.count_room(demoted),
+        let managed = managed(&self.options.roots, world.tracker());
+        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
+        let (roots, maker) = (&self.options.roots, &mut self.unmanaged.maker);
+        let asked = maker.make_room(roots, &managed, nodes, idle, wanted);
+        let read = self.unmanaged.maker.reading_time();
+        self.unmanaged.pace.rest(read, self.cpu_part());
+        match asked {
+            Ok(demoted) => {
+                self.unmanaged.refusal.end();
+                self.count_room(demoted);
+            }
             Err(e) => {
-                self.unmanaged.refused = true;
-                let at = self.uptime();
-                self.history.notice(at, format!("unmanaged memory is left where it is: {e}"));
+                if self.unmanaged.refusal.is_news() {
+                    let at = self.uptime();
+                    self.history.notice(at, format!("unmanaged memory is left where it is: {e}"));
+                }
             }
         }
+    }
+
+    /// The part of a CPU that work which strangers can make longer may take.
+    pub(super) fn cpu_part(&self) -> f64 {
+        self.options.config.cpu.budget_percent / 100.0
     }
 
     fn count_room(&mut self, demoted: Bytes) {
@@ -93,10 +112,6 @@ impl Daemon {
         let free = self.world.free().first().copied().unwrap_or_default();
         wanted(slow, free, &self.world.host().topology())
     }
-
-    fn fast_nodes(&self) -> &[u32] {
-        self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes)
-    }
 }
 
 /// Base pages that are missing in the fastest tier: as many as the tenants have in slower tiers, up
@@ -107,29 +122,23 @@ fn wanted(slow: Pages, free: Pages, topology: &Topology) -> Pages {
     (fast.watermarks.high + slow.min(reserve)).saturating_sub(free)
 }
 
-fn demote(
-    roots: &Roots,
-    tracker: &TenantTracker,
-    nodes: &[u32],
-    idle: Duration,
-    wanted: Bytes,
-) -> Result<Bytes> {
-    let mut managed = Managed::default();
+/// The control groups of the tenants. A process whose group cannot be read affects itself alone.
+fn managed(roots: &Roots, tracker: &TenantTracker) -> Groups {
+    let mut managed = Groups::default();
     for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
         for group in tracker.groups(tenant) {
-            managed.add_group(roots, &group.path);
+            managed.add_tree(roots, &group.path);
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {
-                managed.add_process(roots, &process)?;
+                match group_of(roots, &process) {
+                    Ok(group) => group.iter().for_each(|name| managed.add_single(name)),
+                    Err(e) => tracing::debug!("idle memory of process {}: {e}", process.pid),
+                }
             }
         }
     }
-    let mut left = wanted.0;
-    for &node in nodes {
-        left -= make_room(roots, &managed, node, idle, Bytes(left))?.0;
-    }
-    Ok(Bytes(wanted.0 - left))
+    managed
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn readings() -> impl Strategy<Value = Vec<(u64, Reading)>> {
 }
 
 fn check(course: &Course) -> Result<(), TestCaseError> {
-    let whole = |time: Duration| time.subsec_nanos() % 1_000_000 == 0;
+    let whole = |time: Duration| time.subsec_nanos().is_multiple_of(1_000_000);
     prop_assert!((MIN_THRESHOLD..=MAX_THRESHOLD).contains(&course.threshold), "{course:?}");
     prop_assert!((MIN_PERIOD..=MAX_PERIOD).contains(&course.period), "{course:?}");
     prop_assert!(whole(course.threshold) && whole(course.period), "{course:?}");

@@ -63,7 +63,7 @@ mod tests {
             let roots = Roots::default();
             let mut groups = Groups::default();
             for tree in &trees {
-                let path = OsStr::from_bytes(tree[1..].as_bytes());
+                let path = OsStr::from_bytes(&tree.as_bytes()[1..]);
                 groups.add_tree(&roots, &roots.cgroup.join(path));
             }
             for name in names.iter().map(|name| name.as_bytes()) {

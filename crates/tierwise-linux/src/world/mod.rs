@@ -284,8 +284,14 @@ impl<C: Calls> LiveWorld<C> {
         self.account.ledger.machine()
     }
 
-    /// Records this process's CPU time for polling tenants' services and guests and for answering
-    /// HTTP, in all. It does not count against the budget.
+    /// Sets the clock of this process's CPU time for answering HTTP, which does not count against
+    /// the budget.
+    pub fn answering(&mut self, clock: fn() -> Duration) {
+        self.account.cpu_budget.answering(clock);
+    }
+
+    /// Records this process's CPU time for polling tenants' services and guests, in all. It does
+    /// not count against the budget.
     pub fn polling(&mut self, total: Duration) {
         self.account.cpu_budget.polling(total);
     }

@@ -128,6 +128,7 @@ impl Daemon {
         let mut mode = setup::mode(&options, &host);
         let mut settings = setup::open_settings(&options, mode.0, &mut history)?;
         let mut world = setup::world(&options, host, &channels);
+        world.answering(http::cpu);
         // The kernel's tiering needs no access monitoring.
         let steers = mode.0 == Mode::Manage && judgement::steers(&options.config, &options.roots);
         let started = (!steers).then(|| setup::start_monitoring(&options, &mut world));
@@ -227,10 +228,9 @@ impl Daemon {
         self.take_latencies(at);
     }
 
-    /// Takes the latencies that were read, and the CPU time that reading them and answering HTTP
-    /// cost.
+    /// Takes the latencies that were read, and the CPU time that reading them cost.
     fn take_latencies(&mut self, at: f64) {
-        self.world.polling(self.endpoints.peers.cpu() + http::cpu());
+        self.world.polling(self.endpoints.peers.cpu());
         for (tenant, outcome) in self.endpoints.readers.take() {
             if let Some(reading) = self.endpoints.known.read(&tenant, outcome, at) {
                 let reply = self.report_latency(

@@ -12,10 +12,12 @@ use crate::cgroup::{MemoryEvents, MemoryPressure, MemoryStat, cpu, group, numa_s
 use crate::damon::record::KdamondRecord;
 use crate::damon::trace::RecordFormat;
 use crate::file;
+use crate::kernel_tiering::{VmstatCounters, idle_of};
 use crate::migrate::page_cache::mglru;
 use crate::mqueue::SchedulerMessage;
 use crate::process::{Mounts, ProcessStat, maps, mounts};
 use crate::qemu::{Dialogue, QmpError, QmpStep};
+use crate::settings::Knob;
 use crate::tenant::numa_maps;
 use crate::topology::zoneinfo;
 
@@ -36,6 +38,8 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("pressure", pressure),
     ("zoneinfo", zoneinfo),
     ("lru_gen", lru_gen),
+    ("vmstat", vmstat),
+    ("knob", knob),
     ("damon_record", damon_record),
     ("damon_trace", damon_trace),
     ("settings_state", settings_state),
@@ -160,6 +164,26 @@ pub fn lru_gen(bytes: &[u8]) {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }
     assert!(of_one.len() <= all.len());
+    assert_eq!(idle_of(&of_one).len(), of_one.len());
+    assert_eq!(idle_of(&all).len(), all.len());
+}
+
+/// `/proc/vmstat`, as far as steering reads it.
+pub fn vmstat(bytes: &[u8]) {
+    if let Ok(counters) = VmstatCounters::parse(path(), bytes) {
+        // Another line changes nothing.
+        let more = [bytes, b"\nnr_ev\xffil -1"].concat();
+        assert_eq!(VmstatCounters::parse(path(), &more).ok(), Some(counters));
+    }
+}
+
+/// The content of a kernel setting's file: what it is read as can be written and read again.
+pub fn knob(bytes: &[u8]) {
+    for knob in Knob::ALL {
+        if let Some(value) = knob.canonical(&text(bytes)) {
+            assert_eq!(knob.canonical(&value), Some(value));
+        }
+    }
 }
 
 /// The state file of changed settings.

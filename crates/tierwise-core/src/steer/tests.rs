@@ -1,5 +1,3 @@
-use proptest::prelude::*;
-
 use super::*;
 
 const COSTS: SteeringCosts = SteeringCosts {
@@ -83,43 +81,4 @@ fn few_candidates_lengthen_the_threshold() {
 #[test]
 fn excess_candidates_lower_the_threshold() {
     assert_eq!(thresholds(&[100_000]), [50, 25]);
-}
-
-fn readings() -> impl Strategy<Value = (u64, KernelReading)> {
-    let class = (any::<u64>(), any::<u64>())
-        .prop_map(|(ns, pages)| IdlePages { idle: Duration::from_nanos(ns), pages: Pages(pages) });
-    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-    let pages = (any::<u64>(), any::<u64>());
-    (any::<u64>(), counts, pages, proptest::collection::vec(class, 0..6)).prop_map(
-        |(at, (promoted, candidates, demoted, faults, poisoned), (free, slow), fast)| {
-            let (free, slow) = (Pages(free), Pages(slow));
-            (
-                at,
-                KernelReading { promoted, candidates, demoted, faults, poisoned, free, slow, fast },
-            )
-        },
-    )
-}
-
-proptest! {
-    /// Whatever the counters are, the course is one that the kernel takes, and promotes no more
-    /// than there are victims.
-    #[test]
-    fn course_stays_within_its_ranges(
-        readings in proptest::collection::vec(readings(), 1..20),
-        (saved, copy, fault) in (any::<u64>(), any::<u64>(), any::<u64>()),
-        cpus in 0.0..1e6,
-    ) {
-        let ns = Duration::from_nanos;
-        let costs = SteeringCosts { saved: ns(saved), copy: ns(copy), fault: ns(fault), cpus };
-        let mut steering = Steering::new(costs);
-        for (at, reading) in readings {
-            let course = steering.update(Timestamp(at), &reading);
-            prop_assert!((MIN_THRESHOLD..=MAX_THRESHOLD).contains(&course.threshold));
-            prop_assert_eq!(course.threshold.subsec_nanos() % 1_000_000, 0);
-            if copy > 0 {
-                prop_assert!(course.rate.unwrap() <= steering.victims.pages);
-            }
-        }
-    }
 }

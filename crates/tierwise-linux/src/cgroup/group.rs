@@ -26,6 +26,10 @@ pub struct Buffers {
     pub faults: Faults,
 }
 
+/// Most groups below one that are searched for its processes. Whoever has a group may make others
+/// in it; a search of this many takes about a tenth of a second. A service has a handful.
+pub const MAX_BELOW: usize = 8192;
+
 /// A control group. It may vanish at any time: the errors of a vanished group answer
 /// [`LinuxError::is_gone`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,14 +51,23 @@ impl Cgroup {
 
     /// Adds the processes of the group and of the groups below it, ascending, each once. Omits
     /// processes of a process namespace that this one does not see (listed as 0). A read error of
-    /// the group or of one below it becomes a fault in the buffers.
+    /// the group or of one below it becomes a fault in the buffers. So are more than
+    /// [`MAX_BELOW`] groups below it, of which the rest is left out.
     ///
     /// # Errors
     /// The group is gone, or the machine lacks the resources to read it. Groups below it may vanish
     /// meanwhile.
     pub fn processes(&self, buffers: &mut Buffers, out: &mut Vec<i32>) -> Result<()> {
         let Buffers { reader, directories, faults } = buffers;
+        let mut below = 0;
         let walked = directories.walk(&self.path, |directory| {
+            below += usize::from(directory != self.path);
+            if below > MAX_BELOW {
+                if below == MAX_BELOW + 1 {
+                    faults.group(&self.path, &self.too_many());
+                }
+                return Ok(Visit::Pass);
+            }
             match own_processes(directory, reader, out) {
                 Ok(None) => {}
                 Err(e) if e.is_gone() && directory != self.path => {}
@@ -67,6 +80,15 @@ impl Cgroup {
         out.sort_unstable();
         out.dedup();
         walked
+    }
+
+    fn too_many(&self) -> LinuxError {
+        LinuxError::Format {
+            path: self.path.clone(),
+            line: None,
+            found: format!("more than {MAX_BELOW} groups below it"),
+            expected: "fewer, as cgroup.max.descendants can ensure; the rest is not managed",
+        }
     }
 
     /// Adds the movable memory by node of the group and all groups below it. [`numa_stat`] lists
@@ -261,6 +283,21 @@ mod tests {
         assert!(pids.contains(&4711), "{pids:?}");
         deep::take(&group.path, 40, "cgroup.procs");
         deep::remove(&group.path, 40);
+    }
+
+    #[test]
+    fn groups_without_end_concern_their_tenant() {
+        let (_dir, roots) = fixture::copy("hmat-two-tier");
+        let redis = Cgroup::new(roots.cgroup.join("system.slice/redis-server.service"));
+        for number in 0..=MAX_BELOW {
+            std::fs::create_dir(redis.path.join(number.to_string())).unwrap();
+        }
+        let (mut buffers, mut pids) = (Buffers::default(), Vec::new());
+        redis.processes(&mut buffers, &mut pids).unwrap();
+        assert!(pids.contains(&101), "{pids:?}");
+        assert_eq!(buffers.faults.counts(), [0, 1, 0, 0]);
+        let said = &buffers.faults.kept()[0].problem;
+        assert!(said.contains("found more than 8192 groups below it"), "{said}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod pattern;
 pub mod pressure;
 pub mod stat;
 
-pub use group::{Buffers, Cgroup};
+pub use group::{Buffers, Cgroup, MAX_BELOW};
 pub use mounts::check;
 pub use pattern::GroupPattern;
 pub use pressure::{MemoryPressure, Stall};

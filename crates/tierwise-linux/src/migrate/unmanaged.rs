@@ -1,23 +1,24 @@
-//! Demotion of idle unmanaged memory: the kernel demotes page cache and anonymous memory that
-//! belongs to no tenant and was not accessed for some time, by the generations of each control
+//! Room that idle unmanaged memory makes: the kernel demotes what no tenant holds and nothing has
+//! accessed for some time, page cache and anonymous memory, by the generations of each control
 //! group ([`mglru`]).
 //!
-//! A page of a generation was not accessed since the next generation was made. That generation's
-//! age is therefore the least time for which the page is idle. The kernel makes new generations
-//! only under pressure; without pressure this module does, at most one per half the idle time.
+//! A page of a generation was not accessed since the next generation was made, so that generation's
+//! age is the time for which the page is idle at least. The kernel makes new generations under
+//! pressure only; without any, this module does, at most one in half the idle time.
 //!
-//! The kernel only demotes here: a debugfs eviction is proactive reclaim, which leaves a page where
-//! it is if the slower tier has no free memory (`mm/vmscan.c`, `shrink_folio_list`).
+//! The kernel demotes here and nothing else: a debugfs eviction is proactive reclaim, which leaves
+//! a page where it is if the slower tier has no room (`mm/vmscan.c`, `shrink_folio_list`).
 
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bstr::ByteSlice;
 use tierwise_core::units::Bytes;
 
-use super::page_cache::mglru::{self, Generation, MIN_NR_GENS, Prefer, below, none_if_gone};
+use super::page_cache::demotion::none_of_group;
+use super::page_cache::groups::Groups;
+use super::page_cache::mglru::{self, Generation, MIN_NR_GENS, Prefer};
 use crate::error::Result;
 use crate::file;
+use crate::monitor::thread_cpu;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::{Process, Reader};
 use crate::roots::Roots;
@@ -25,73 +26,98 @@ use crate::roots::Roots;
 /// New generations per call: each walks the page tables of a control group's processes.
 const MAX_AGED: usize = 4;
 
-/// The control groups whose memory stays: those that hold tenants.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct TenantCgroups {
-    /// With all groups below them.
-    trees: Vec<Vec<u8>>,
-    /// Without the groups below them.
-    groups: Vec<Vec<u8>>,
-}
-
-impl TenantCgroups {
-    /// Adds a tenant's control group, a directory below [`Roots::cgroup`].
-    pub fn add_group(&mut self, roots: &Roots, group: &Path) {
-        let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
-        self.trees.push(name.into_os_string().into_encoded_bytes());
-    }
-
-    /// Adds the control group of a tenant's process. A process that has ended has none.
-    ///
-    /// # Errors
-    /// The process's group cannot be read.
-    pub fn add_process(&mut self, roots: &Roots, process: &Process) -> Result<()> {
-        let path = roots.proc.join(process.pid.to_string()).join("cgroup");
-        let text = match file::bytes(&path) {
-            Err(e) if e.is_gone() => return Ok(()),
-            read => read?,
-        };
-        let name = text.lines().find_map(|line| line.strip_prefix(b"0::")).unwrap_or(b"/");
-        self.groups.push(name.to_vec());
-        Ok(())
-    }
-
-    /// Whether a control group holds a tenant's memory.
-    pub(crate) fn holds(&self, name: &[u8]) -> bool {
-        self.trees.iter().any(|tree| below(name, tree)) || self.groups.iter().any(|g| g == name)
-    }
-}
-
-/// Makes the kernel demote up to `most` bytes of a node that were idle for at least `idle` and
-/// belong to no tenant. Returns the amount that it requested.
+/// The path of the control group in which a process lives, as `lru_gen` has it. A process that has
+/// ended has none.
 ///
 /// # Errors
-/// There are no generations ([`mglru::probe`]), or the kernel does not demote
-/// ([`mglru::probe_demotion`]).
-pub fn make_room(
-    roots: &Roots,
-    managed: &TenantCgroups,
-    node: u32,
-    idle: Duration,
-    most: Bytes,
-) -> Result<Bytes> {
-    mglru::probe(roots)?;
-    mglru::probe_demotion(roots)?;
-    let (mut reader, mut all) = (Reader::default(), Vec::new());
-    let unmanaged = |name: &[u8]| !managed.holds(name);
-    if let Some(damage) = mglru::generations_of(roots, unmanaged, &mut reader, &mut all)? {
-        tracing::debug!("generations: {damage}");
+/// It cannot be read: the kernel refuses one that is longer than `PATH_MAX`.
+pub fn group_of(roots: &Roots, process: &Process) -> Result<Option<Vec<u8>>> {
+    let path = roots.proc.join(process.pid.to_string()).join("cgroup");
+    let text = match file::bytes(&path) {
+        Err(e) if e.is_gone() => return Ok(None),
+        read => read?,
+    };
+    // A name may end with a carriage return, which is not a part of the line's end.
+    let mut lines = text.split(|&byte| byte == b'\n');
+    Ok(Some(lines.find_map(|line| line.strip_prefix(b"0::")).unwrap_or(b"/").to_vec()))
+}
+
+/// Has the kernel demote idle memory. The next call goes on after the control group that was last
+/// asked, so that none keeps the others from their turn: its memory may be pinned.
+#[derive(Debug)]
+pub struct RoomMaker {
+    reader: Reader,
+    all: Vec<Generation>,
+    /// The control group whose turn it is, by its place in the file.
+    turn: usize,
+    /// CPU time of the last reading.
+    read: Duration,
+    patience: Duration,
+}
+
+impl RoomMaker {
+    /// Gives orders for at most `patience` per call, and one at least.
+    pub fn new(patience: Duration) -> Self {
+        Self { reader: Reader::default(), all: Vec::new(), turn: 0, read: Duration::ZERO, patience }
     }
-    all.retain(|generation| generation.node == node);
-    let (mut left, mut aged) = (most.0 / PAGE_SIZE, 0);
-    for of_one in all.chunk_by(|a, b| a.memcg == b.memcg) {
-        left -= evict_idle(roots, of_one, idle, left).or_else(none_if_gone)?;
-        if aged < MAX_AGED && left > 0 && is_stale(of_one, idle) {
-            aged += 1;
-            age(roots, of_one).or_else(none_if_gone)?;
+
+    /// CPU time that the last call took to read the generations.
+    pub fn reading_time(&self) -> Duration {
+        self.read
+    }
+
+    /// Has the kernel demote up to `most` bytes of these nodes that were idle for `idle` at least
+    /// and belong to no managed control group. Returns the amount that it was asked to demote. What
+    /// the kernel refuses of one group concerns that group alone.
+    ///
+    /// # Errors
+    /// There are no generations ([`mglru::probe`]), the kernel does not demote
+    /// ([`mglru::probe_demotion`]), or no order can be given.
+    pub fn make_room(
+        &mut self,
+        roots: &Roots,
+        managed: &Groups,
+        nodes: &[u32],
+        idle: Duration,
+        most: Bytes,
+    ) -> Result<Bytes> {
+        mglru::probe(roots)?;
+        mglru::probe_demotion(roots)?;
+        let before = thread_cpu();
+        let unmanaged = |name: &[u8]| !managed.holds(name);
+        let read = mglru::generations_of(roots, unmanaged, &mut self.reader, &mut self.all);
+        self.read = thread_cpu().saturating_sub(before);
+        if let Some(damage) = read? {
+            tracing::debug!("generations: {damage}");
         }
+        self.all.retain(|generation| nodes.contains(&generation.node));
+        self.order(roots, idle, most.0 / PAGE_SIZE).map(|pages| Bytes(pages * PAGE_SIZE))
     }
-    Ok(Bytes(most.0 / PAGE_SIZE * PAGE_SIZE - left * PAGE_SIZE))
+
+    /// Gives the orders. Returns pages.
+    fn order(&mut self, roots: &Roots, idle: Duration, most: u64) -> Result<u64> {
+        let same = |a: &Generation, b: &Generation| (a.memcg, a.node) == (b.memcg, b.node);
+        let groups: Vec<&[Generation]> = self.all.chunk_by(same).collect();
+        let first = if self.turn < groups.len() { self.turn } else { 0 };
+        let (mut left, mut aged, started) = (most, 0, Instant::now());
+        for index in (first..groups.len()).chain(0..first) {
+            let evicted = evict_idle(roots, groups[index], idle, left).or_else(none_of_group)?;
+            left -= evicted;
+            let stale = aged < MAX_AGED && left > 0 && is_stale(groups[index], idle);
+            if stale {
+                aged += 1;
+                age(roots, groups[index]).or_else(none_of_group)?;
+            }
+            if evicted > 0 || stale {
+                self.turn = index + 1;
+            }
+            let late = (evicted > 0 || stale) && started.elapsed() >= self.patience;
+            if left == 0 || late {
+                break;
+            }
+        }
+        Ok(most - left)
+    }
 }
 
 /// Evicts from the generations of one control group that are idle. Returns pages.
@@ -100,7 +126,7 @@ fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u
     // The age of the next generation is the idle time of this one.
     let idle_since = |i: &usize| generations[i + 1].age >= idle;
     let Some(last) = (0..old).rev().find(idle_since) else { return Ok(0) };
-    let pages: u64 = generations[..=last].iter().map(|g| g.anon + g.file).sum();
+    let pages = generations[..=last].iter().map(Generation::pages).fold(0, u64::saturating_add);
     let wanted = pages.min(most);
     if wanted > 0 {
         mglru::evict(roots, &generations[last], Prefer::Anonymous, wanted)?;
@@ -108,9 +134,9 @@ fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u
     Ok(wanted)
 }
 
-/// True if the youngest generation is so old that idle memory could not be recognised in time.
+/// Whether the youngest generation is so old that idle memory could not be told apart in time.
 fn is_stale(generations: &[Generation], idle: Duration) -> bool {
-    let holds = generations.iter().any(|g| g.anon + g.file > 0);
+    let holds = generations.iter().any(|g| g.pages() > 0);
     holds && generations.last().is_some_and(|youngest| youngest.age >= idle / 2)
 }
 
@@ -121,6 +147,7 @@ fn age(roots: &Roots, generations: &[Generation]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::LinuxError;
     use std::fs;
 
     const IDLE: Duration = Duration::from_secs(30);
@@ -155,13 +182,19 @@ memcg    43 /shop/web
         (tree, roots)
     }
 
-    /// Returns the bytes demoted, and the last command that the kernel got.
+    fn make_room(roots: &Roots, managed: &Groups, idle: Duration, most: u64) -> Result<u64> {
+        let mut maker = RoomMaker::new(Duration::MAX);
+        let room = maker.make_room(roots, managed, &[0], idle, Bytes(most))?;
+        Ok(room.0 / PAGE_SIZE)
+    }
+
+    /// The pages demoted, and the last order that the kernel got.
     fn ordered(generations: &str, idle: Duration, most: u64) -> (u64, String) {
         let (_tree, roots) = tree(generations);
-        let mut managed = TenantCgroups::default();
-        managed.add_group(&roots, &roots.cgroup.join("shop"));
-        let room = make_room(&roots, &managed, 0, idle, Bytes(most)).unwrap();
-        (room.0 / PAGE_SIZE, fs::read_to_string(roots.sys.join("kernel/debug/lru_gen")).unwrap())
+        let mut managed = Groups::default();
+        managed.add_tree(&roots, &roots.cgroup.join("shop"));
+        let room = make_room(&roots, &managed, idle, most).unwrap();
+        (room, fs::read_to_string(roots.sys.join("kernel/debug/lru_gen")).unwrap())
     }
 
     #[test]
@@ -183,25 +216,67 @@ memcg    43 /shop/web
     #[test]
     fn groups_of_tenants_are_left_alone() {
         let (_tree, roots) = tree(SERVICES);
-        let mut managed = TenantCgroups::default();
         let process = Process { pid: 7, start_time: 1 };
-        managed.add_process(&roots, &process).unwrap();
-        assert_eq!(managed, TenantCgroups::default(), "a process that has ended");
+        assert_eq!(group_of(&roots, &process).unwrap(), None, "a process that has ended");
         fs::create_dir_all(roots.proc.join("7")).unwrap();
-        fs::write(roots.proc.join("7/cgroup"), "0::/services\n").unwrap();
-        managed.add_process(&roots, &process).unwrap();
-        managed.add_group(&roots, &roots.cgroup.join("shop"));
+        for (text, group) in [("0::/services\n", "/services"), ("1:x:/a\n0::/b\r\n", "/b\r")] {
+            fs::write(roots.proc.join("7/cgroup"), text).unwrap();
+            assert_eq!(group_of(&roots, &process).unwrap().unwrap(), group.as_bytes());
+        }
+        let mut managed = Groups::default();
+        managed.add_single(b"/services");
+        managed.add_tree(&roots, &roots.cgroup.join("shop"));
         assert!(managed.holds(b"/services") && !managed.holds(b"/services/below"));
         assert!(managed.holds(b"/shop") && managed.holds(b"/shop/web") && !managed.holds(b"/sho"));
-        assert_eq!(make_room(&roots, &managed, 0, IDLE, Bytes(1 << 30)).unwrap(), Bytes(0));
+        assert_eq!(make_room(&roots, &managed, IDLE, 1 << 30).unwrap(), 0);
     }
 
     #[test]
     fn kernel_that_would_drop_is_not_asked() {
         let (_tree, roots) = tree(SERVICES);
         fs::write(roots.sys.join("kernel/mm/numa/demotion_enabled"), "false\n").unwrap();
-        let refused =
-            make_room(&roots, &TenantCgroups::default(), 0, IDLE, Bytes(1 << 30)).unwrap_err();
+        let refused = make_room(&roots, &Groups::default(), IDLE, 1 << 30).unwrap_err();
         assert!(refused.to_string().contains("does not demote"), "{refused}");
+    }
+
+    /// Groups with one idle page and a stale youngest generation each.
+    fn many(groups: usize) -> String {
+        (1..=groups)
+            .map(|id| {
+                format!("memcg {id} /{id}\n node 0\n 1 90000 1 0\n 2 90000 1 0\n 3 90000 1 0\n")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_group_has_its_turn() {
+        let text = many(5);
+        let (_tree, roots) = tree(&text);
+        let file = roots.sys.join("kernel/debug/lru_gen");
+        // The time for orders is over after the first.
+        let mut maker = RoomMaker::new(Duration::ZERO);
+        let asked: Vec<String> = (0..7)
+            .map(|_| {
+                fs::write(&file, &text).unwrap();
+                let most = Bytes(PAGE_SIZE);
+                maker.make_room(&roots, &Groups::default(), &[0], IDLE, most).unwrap();
+                fs::read_to_string(&file).unwrap().split(' ').nth(1).unwrap().to_owned()
+            })
+            .collect();
+        assert_eq!(asked, ["1", "2", "3", "4", "5", "1", "2"]);
+    }
+
+    #[test]
+    fn refusal_of_one_group_concerns_it_alone() {
+        let error = |number| {
+            let source = std::io::Error::from_raw_os_error(number);
+            LinuxError::file(std::path::Path::new("lru_gen"), "write \"- 1 0 1\"", source)
+        };
+        for own in [libc::EINVAL, libc::EEXIST, libc::ERANGE, libc::EINTR, libc::ENOENT] {
+            assert_eq!(none_of_group::<u64>(error(own)).unwrap(), 0, "{own}");
+        }
+        for machine in [libc::EACCES, libc::EPERM, libc::EMFILE, libc::ENOMEM] {
+            assert!(none_of_group::<u64>(error(machine)).is_err(), "{machine}");
+        }
     }
 }

@@ -173,7 +173,7 @@ pub(crate) fn waits_still() -> LinuxError {
 }
 
 /// CPU time of this thread.
-pub(crate) fn thread_cpu() -> Duration {
+pub fn thread_cpu() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -112,18 +112,34 @@ impl Reader {
         directory: &Path,
         name: fmt::Arguments<'_>,
         expected: &'static str,
-        mut take: impl FnMut(&[u8]) -> bool,
+        take: impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<LinuxError>> {
+        self.lines_while(directory, name, expected, || true, take).map(|(damage, _)| damage)
+    }
+
+    /// As [`Reader::lines`], as long as `go_on` is true, which is asked before each part of the
+    /// file is read. The flag is false if the file was not read to its end.
+    ///
+    /// # Errors
+    /// As [`Reader::lines`].
+    pub fn lines_while(
+        &mut self,
+        directory: &Path,
+        name: fmt::Arguments<'_>,
+        expected: &'static str,
+        go_on: impl FnMut() -> bool,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(Option<LinuxError>, bool)> {
         self.point(directory, name);
         let (mut number, mut damage) = (0, None);
-        let read = each_line(&self.path, &mut self.window, |line| {
+        let read = each_line(&self.path, &mut self.window, go_on, |line| {
             number += 1;
             if !take(line) && damage.is_none() {
                 damage = Some((number, format!("{:?}", shown(line))));
             }
         });
-        read.map_err(|e| LinuxError::file(&self.path, "read", e))?;
-        Ok(damage.map(|(line, found)| self.format(Some(line), found, expected)))
+        let whole = read.map_err(|e| LinuxError::file(&self.path, "read", e))?;
+        Ok((damage.map(|(line, found)| self.format(Some(line), found, expected)), whole))
     }
 
     /// Reads a file that holds one value.
@@ -157,14 +173,22 @@ impl Reader {
     }
 }
 
-/// Calls `take` with each line of a file. Each byte is scanned once.
-fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+/// Calls `take` with each line of a file. Each byte is scanned once. False if `go_on` ended it.
+fn each_line(
+    path: &Path,
+    window: &mut Vec<u8>,
+    mut go_on: impl FnMut() -> bool,
+    mut take: impl FnMut(&[u8]),
+) -> io::Result<bool> {
     let mut file = open(path)?;
     window.resize(MAX_LINE, 0);
     // Bytes of a line whose end was not read yet; true if the line is too long and its start was
     // passed on.
     let (mut held, mut cut) = (0, false);
     loop {
+        if !go_on() {
+            return Ok(false);
+        }
         let read = match file.read(&mut window[held..]) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             other => other?,
@@ -173,7 +197,7 @@ fn each_line(path: &Path, window: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> 
             if held > 0 && !cut {
                 take(&window[..held]);
             }
-            return Ok(());
+            return Ok(true);
         }
         let (mut start, filled) = (0, held + read);
         while let Some(length) = window[start.max(held)..filled].find_byte(b'\n') {
@@ -251,6 +275,27 @@ mod tests {
         content.extend(b"\nb\n");
         let found = lines(&content);
         assert_eq!((found[0].len(), &found[1..]), (MAX_LINE, &[b"b".to_vec()][..]));
+    }
+
+    #[test]
+    fn reading_ends_between_parts_when_told() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), b"aaaa\n".repeat(MAX_LINE)).unwrap();
+        let (mut parts, mut lines) = (0, 0);
+        let two = || {
+            parts += 1;
+            parts <= 2
+        };
+        let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
+        let name = name.to_str().unwrap();
+        let count = |_: &[u8]| {
+            lines += 1;
+            true
+        };
+        let read =
+            Reader::default().lines_while(directory, format_args!("{name}"), "a", two, count);
+        let (damage, whole) = read.unwrap();
+        assert!(damage.is_none() && !whole && lines > 0 && lines < MAX_LINE, "{lines}");
     }
 
     #[test]

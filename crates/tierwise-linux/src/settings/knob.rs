@@ -51,7 +51,7 @@ enum Kind {
 
 impl Knob {
     /// All settings.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::NumaBalancing,
         Self::PromoteRateLimit,
         Self::HotThreshold,
@@ -90,6 +90,21 @@ impl Knob {
             Self::TraceMigratePages => {
                 roots.sys.join("kernel/tracing/events/migrate/mm_migrate_pages/enable")
             }
+        }
+    }
+
+    /// True if it is in debugfs or tracefs. Both may be unmounted while the kernel keeps the value;
+    /// the kernel itself never takes these settings away.
+    pub(super) const fn is_mounted_apart(self) -> bool {
+        match self {
+            Self::HotThreshold
+            | Self::ScanPeriodMin
+            | Self::ScanPeriodMax
+            | Self::TraceMigratePages => true,
+            Self::NumaBalancing
+            | Self::PromoteRateLimit
+            | Self::DemotionEnabled
+            | Self::DamonStat => false,
         }
     }
 

@@ -28,6 +28,8 @@ pub enum Fate {
     },
     /// The kernel no longer has the setting (its module was unloaded).
     Gone,
+    /// It is as it was set: the file system that shows it is not mounted. It stays noted.
+    Unmounted,
 }
 
 /// The result of [`Settings::restore`] and [`restore`].
@@ -65,6 +67,12 @@ impl fmt::Display for RestoreReport {
                     writeln!(f, "{name}: left at {now}, which another program set")?;
                 }
                 Fate::Gone => writeln!(f, "{name}: this kernel does not have it any more")?,
+                Fate::Unmounted => writeln!(
+                    f,
+                    "{name}: not restored, because its file system is not mounted; mount debugfs \
+                     on /sys/kernel/debug and tracefs on /sys/kernel/tracing, then `tierwise \
+                     restore` restores it"
+                )?,
             }
         }
         Ok(())
@@ -205,7 +213,12 @@ impl Settings {
                 continue;
             }
             match restore(&self.roots, &change) {
-                Ok(fate) => report.fates.push((change.knob, fate)),
+                Ok(fate) => {
+                    report.fates.push((change.knob, fate.clone()));
+                    if fate == Fate::Unmounted {
+                        left.insert(0, change);
+                    }
+                }
                 Err(error) => {
                     left.insert(0, change);
                     failed = failed.or(Some(error));
@@ -243,7 +256,7 @@ pub fn restore_after(
 fn restore(roots: &Roots, change: &KnobChange) -> Result<Fate> {
     let path = change.knob.path(roots);
     if file::text_if_there(&path)?.is_none() {
-        return Ok(Fate::Gone);
+        return Ok(if change.knob.is_mounted_apart() { Fate::Unmounted } else { Fate::Gone });
     }
     let now = change.knob.read(roots)?;
     if now == change.before {

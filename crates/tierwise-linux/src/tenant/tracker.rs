@@ -197,11 +197,19 @@ impl TenantTracker {
             match first {
                 Some((known, kept)) if known == process => {
                     self.conflicts.push(Conflict { process, kept, also: id });
-                    let found = &mut self.tenants[id.index()].found;
-                    found.retain(|other| *other != process);
                 }
                 _ => first = Some((process, id)),
             }
+        }
+        // One pass per tenant: two tenants may share thousands of processes.
+        let Self { conflicts, tenants, .. } = self;
+        for (index, tenant) in tenants.iter_mut().enumerate().filter(|_| !conflicts.is_empty()) {
+            let id = TenantId(index as u16);
+            // Ascending, as the owners are: one tenant keeps a process, and the others follow.
+            let loses = |process: &Process| {
+                conflicts.binary_search_by_key(&(*process, id), |c| (c.process, c.also)).is_ok()
+            };
+            tenant.found.retain(|process| !loses(process));
         }
     }
 }

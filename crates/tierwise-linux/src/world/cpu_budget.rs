@@ -5,7 +5,8 @@
 //! up to 64 times as long as configured; well below it they become shorter again. Above the cap
 //! monitoring is suspended until the average is below the budget. Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
-//! polling tenants' services, each of which has a budget of its own.
+//! polling tenants' services, each of which has a budget of its own. That of answering HTTP does not
+//! count either: any local user can ask without end, and must not end monitoring by it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -57,6 +58,9 @@ pub struct CpuBudget {
     moving: Duration,
     /// CPU time of polling tenants, each of which has a budget of its own for it.
     polling: Duration,
+    /// The clock of the CPU time for answering whoever asks. It is read with the process's: a second
+    /// of many answers that is subtracted a second later would suspend monitoring.
+    answering: fn() -> Duration,
     total: Duration,
     throttle: f64,
     suspended: bool,
@@ -76,6 +80,7 @@ impl CpuBudget {
             caching: Duration::ZERO,
             moving: Duration::ZERO,
             polling: Duration::ZERO,
+            answering: || Duration::ZERO,
             total: Duration::ZERO,
             throttle: 1.0,
             suspended: false,
@@ -99,6 +104,11 @@ impl CpuBudget {
         self.moving += more;
     }
 
+    /// Sets the clock of this process's CPU time for answering HTTP.
+    pub fn answering(&mut self, clock: fn() -> Duration) {
+        self.answering = clock;
+    }
+
     /// Records the CPU time of polling tenants' services and guests, in all since it started.
     pub fn polling(&mut self, total: Duration) {
         self.polling = self.polling.max(total);
@@ -112,7 +122,8 @@ impl CpuBudget {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
         self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.kernel();
-        self.spent(now, self.total.saturating_sub(self.moving + self.polling));
+        let apart = self.moving + self.polling + (self.answering)();
+        self.spent(now, self.total.saturating_sub(apart));
         Ok(())
     }
 
@@ -171,11 +182,6 @@ impl CpuBudget {
         self.moving
     }
 
-    /// CPU time of polling tenants so far.
-    pub fn polling_so_far(&self) -> Duration {
-        self.polling
-    }
-
     /// CPU time of the kernel's threads so far.
     pub fn kernel(&self) -> Duration {
         self.monitoring + self.caching
@@ -204,6 +210,10 @@ mod tests {
             cpu_budget.polling(Duration::from_secs(1000 * second));
             cpu_budget.read(Timestamp::ZERO + Duration::from_secs(second)).unwrap();
         }
+        let mut answering = CpuBudget::new(1e-9, 1e-9);
+        answering.answering(|| Duration::from_secs(1000));
+        (0..=10).for_each(|n| answering.read(Timestamp(n * 1_000_000_000)).unwrap());
+        assert_eq!((answering.used(), answering.suspended()), (0.0, false));
         assert!(cpu_budget.total() > Duration::ZERO);
         assert_eq!(
             (cpu_budget.used(), cpu_budget.throttle(), cpu_budget.suspended()),

@@ -66,7 +66,7 @@ use survey::Survey;
 const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Longest wait between two rounds without a wake-up.
-const MAX_WAIT: Duration = Duration::from_secs(1);
+pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Result of an operation that cannot fail.
 type Infallibly<T> = std::result::Result<T, Infallible>;
@@ -115,6 +115,7 @@ pub struct LiveWorld<C: Calls = HostKernel> {
     free_memory: FreeMemory,
     /// Blocks are surveyed, and not only tenants.
     surveys_blocks: bool,
+    max_wait: Duration,
     /// A survey has finished since unmanaged memory was last computed.
     surveyed: bool,
 }
@@ -150,6 +151,7 @@ impl<C: Calls> LiveWorld<C> {
             machine: Fingerprint::default(),
             free_memory: FreeMemory::default(),
             surveys_blocks: true,
+            max_wait: MAX_WAIT,
             surveyed: true,
             config,
         }
@@ -219,6 +221,11 @@ impl<C: Calls> LiveWorld<C> {
         self.survey.forget();
     }
 
+    /// Sets the longest wait between two rounds; [`MAX_WAIT`] at most.
+    pub fn set_max_wait(&mut self, max_wait: Duration) {
+        self.max_wait = max_wait.min(MAX_WAIT);
+    }
+
     /// The machine.
     pub fn host(&self) -> &LinuxHost {
         &self.host
@@ -282,6 +289,12 @@ impl<C: Calls> LiveWorld<C> {
     /// moved.
     pub fn unreadable(&self) -> Option<&str> {
         self.account.ledger.machine()
+    }
+
+    /// Sets the clock of this process's CPU time for answering HTTP, which does not count against
+    /// the budget.
+    pub fn answering(&mut self, clock: fn() -> Duration) {
+        self.account.cpu_budget.answering(clock);
     }
 
     /// Records this process's CPU time for polling tenants' services and guests, in all. It does
@@ -352,7 +365,7 @@ impl<C: Calls> World for LiveWorld<C> {
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Infallibly<bool> {
         let now = self.time();
-        let until = deadline.map_or(MAX_WAIT, |d| d.since(now)).min(MAX_WAIT);
+        let until = deadline.map_or(self.max_wait, |d| d.since(now)).min(self.max_wait);
         let until = until.max(self.account.shortest_wait(self.config.interval));
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),

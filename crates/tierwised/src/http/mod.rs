@@ -45,4 +45,4 @@ mod server;
 mod tests;
 
 pub use metrics::reference;
-pub use server::HttpServer;
+pub use server::{HttpServer, cpu};

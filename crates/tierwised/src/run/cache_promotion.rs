@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::bytes::shown_path;
-use tierwise_linux::cgroup::{Buffers, Cgroup};
+use tierwise_linux::cgroup::{Buffers, Cgroup, MAX_BELOW};
 use tierwise_linux::directories::Visit;
 use tierwise_linux::error::Result;
 use tierwise_linux::migrate::page_cache::promotion::{
@@ -75,7 +75,13 @@ impl CachePromotion {
             let Buffers { reader, directories, .. } = &mut self.buffers;
             let mut usage = Vec::new();
             let held = &mut self.held;
+            let mut left = MAX_BELOW;
             let walked = directories.walk(&group.path, |path| {
+                // The rest is not promoted, as its processes are not managed.
+                left = match left.checked_sub(1) {
+                    Some(left) => left,
+                    None => return Ok(Visit::Pass),
+                };
                 usage.clear();
                 // A group that was removed, or is without the controller, holds none of its own.
                 if Cgroup::new(path).page_cache(reader, &mut usage).is_ok() {

@@ -106,9 +106,9 @@ impl Daemon {
             self.world.set_dry_run(dry);
         }
         self.options.config = config;
-        self.page_cache.refused = false;
-        self.unmanaged.refused = false;
-        self.steering.refused = false;
+        self.page_cache.refusal.end();
+        self.unmanaged.refusal.end();
+        self.steering.refusal.end();
         self.endpoints.follow(&self.options.config);
         Ok(lines)
     }

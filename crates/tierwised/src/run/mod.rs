@@ -14,6 +14,8 @@
 //!   that it promotes.
 //! - `steering`: regulation of the kernel's own tiering, while no tenant has a limit.
 //! - `unmanaged`: demotion of idle memory of no tenant.
+//! - `pace`: how often work is done that strangers can make dear; `refusal`: when a feature that
+//!   the kernel refused is tried again.
 
 mod activity;
 pub mod cache_promotion;
@@ -24,9 +26,11 @@ mod guests;
 mod history;
 pub mod latency;
 pub mod monitoring;
+mod pace;
 pub mod page_cache;
 mod peers;
 mod pressure;
+mod refusal;
 pub mod setup;
 pub mod snapshot;
 mod steering;
@@ -55,6 +59,7 @@ use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
 use crate::config::Config;
 use crate::control::ControlRequest;
+use crate::http;
 use crate::judgement;
 use crate::system::optional::Unavailable;
 use crate::view::{DaemonMode, Snapshot};
@@ -123,6 +128,7 @@ impl Daemon {
         let mut mode = setup::mode(&options, &host);
         let mut settings = setup::open_settings(&options, mode.0, &mut history)?;
         let mut world = setup::world(&options, host, &channels);
+        world.answering(http::cpu);
         // The kernel's tiering needs no access monitoring.
         let steers =
             mode.0 == DaemonMode::Manage && judgement::steers(&options.config, &options.roots);

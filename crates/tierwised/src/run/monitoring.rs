@@ -37,8 +37,21 @@ impl Daemon {
         }
     }
 
+    /// Starts access monitoring, and manages again if the machine and the options allow it. On a
+    /// failure nothing is monitored: monitoring that runs would pass for a daemon that needs no
+    /// further attempt.
     pub(super) fn restart_monitoring(&mut self) -> anyhow::Result<()> {
         self.activity.source = setup::start_monitoring(&self.options, &mut self.world)?;
+        let decided = self.decide_anew();
+        if decided.is_err()
+            && let Err(e) = self.world.stop()
+        {
+            tracing::warn!("{e}");
+        }
+        decided
+    }
+
+    fn decide_anew(&mut self) -> anyhow::Result<()> {
         let (mode, reason) = setup::mode(&self.options, self.world.host());
         if mode == DaemonMode::Manage {
             setup::take_over(&self.options, &mut self.settings)?;

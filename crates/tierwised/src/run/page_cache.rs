@@ -2,20 +2,19 @@
 //! demote the rest of a control group's memory in the fastest tier: the daemon makes it do so while
 //! the group exceeds its cap there. [`super::cache_promotion`] is the other direction.
 
-use std::time::{Duration, Instant};
-
 use tierwise_core::units::{Bytes, Pages, TenantId};
 use tierwise_linux::error::Result;
 use tierwise_linux::migrate::page_cache::demotion;
+use tierwise_linux::migrate::page_cache::groups::Groups;
+use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use super::cache_promotion::CachePromotion;
+use super::pace::{ORDERS, Pace};
+use super::refusal::Refusal;
 use crate::config::LimitText;
-
-/// Interval between two demotions of page cache above caps.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum demoted of a tenant per round: the call returns when it is done, and a round must be
 /// short.
@@ -24,27 +23,34 @@ const MAX: Bytes = Bytes(32 << 20);
 /// The state of both directions.
 #[derive(Debug)]
 pub(super) struct PageCache {
-    demoted_at: Instant,
-    /// True if the kernel cannot demote page cache and the log has the reason.
-    pub(super) refused: bool,
+    pace: Pace,
+    pub(super) refusal: Refusal,
     pub(super) promotion: CachePromotion,
 }
 
 impl PageCache {
     pub(super) fn new() -> Self {
-        Self { demoted_at: Instant::now(), refused: false, promotion: CachePromotion::new() }
+        Self { pace: Pace::new(), refusal: Refusal::default(), promotion: CachePromotion::new() }
     }
 }
 
 impl Daemon {
-    /// Makes the kernel demote the page cache above caps, once per second. Reports a refusal once,
-    /// and then stops until the configuration changes.
+    /// Makes the kernel demote the page cache above caps, once per second. Reports a refusal once, and the daemon tries again later.
     pub(super) fn demote_page_cache(&mut self) {
-        if self.page_cache.demoted_at.elapsed() < INTERVAL {
+        if !self.page_cache.pace.is_due() {
             return;
         }
-        self.page_cache.demoted_at = Instant::now();
-        let wanted = self.options.config.moving.page_cache && !self.page_cache.refused;
+        let before = thread_cpu();
+        self.demote_above_caps();
+        let cost = thread_cpu().saturating_sub(before);
+        // The orders of each tenant have a limit of their own, and are the purpose.
+        let orders = ORDERS * self.options.config.tenants.len() as u32;
+        let part = self.cpu_part();
+        self.page_cache.pace.rest(cost.saturating_sub(orders), part);
+    }
+
+    fn demote_above_caps(&mut self) {
+        let wanted = self.options.config.moving.page_cache && !self.page_cache.refusal.holds();
         let world = &self.world;
         let idle = world.cpu_budget().suspended() || world.unreadable().is_some();
         if !wanted || !self.activity.manages() || idle {
@@ -59,12 +65,14 @@ impl Daemon {
                 continue;
             };
             if let Err(e) = demote(&self.options.roots, &self.world, tenant, cap) {
-                self.page_cache.refused = true;
-                let at = self.uptime();
-                self.history.notice(at, format!("page cache is left where it is: {e}"));
+                if self.page_cache.refusal.is_news() {
+                    let at = self.uptime();
+                    self.history.notice(at, format!("page cache is left where it is: {e}"));
+                }
                 return;
             }
         }
+        self.page_cache.refusal.end();
     }
 }
 
@@ -72,15 +80,13 @@ impl Daemon {
 fn demote(roots: &Roots, world: &LiveWorld, tenant: TenantId, cap: Pages) -> Result<()> {
     let host = world.host();
     let held = world.usage(tenant).first().copied().unwrap_or(Pages(0));
-    let mut left = held.saturating_sub(cap).in_bytes(host.page_size).min(MAX);
-    let nodes = host.tiers.first().map_or(&[][..], |tier| &tier.nodes);
-    for group in world.tracker().groups(tenant) {
-        for &node in nodes {
-            if left < host.page_size {
-                return Ok(());
-            }
-            left = Bytes(left.0 - demotion::demote(roots, &group.path, node, left)?.0);
-        }
+    let most = held.saturating_sub(cap).in_bytes(host.page_size).min(MAX);
+    let (nodes, groups) = (host.tiers.first(), world.tracker().groups(tenant));
+    let Some(nodes) = nodes.map(|tier| &tier.nodes[..]) else { return Ok(()) };
+    if most < host.page_size || groups.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let mut trees = Groups::default();
+    groups.iter().for_each(|group| trees.add_tree(roots, &group.path));
+    demotion::demote(roots, &trees, nodes, most, ORDERS).map(drop)
 }

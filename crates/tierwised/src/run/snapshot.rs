@@ -153,7 +153,7 @@ impl Daemon {
             cpu_seconds: cpu_budget.total().as_secs_f64(),
             damon_seconds: cpu_budget.kernel().as_secs_f64(),
             moving_seconds: cpu_budget.moving_so_far().as_secs_f64(),
-            polling_seconds: cpu_budget.polling_so_far().as_secs_f64(),
+            polling_seconds: self.endpoints.peers.cpu().as_secs_f64(),
             budget_percent: self.options.config.cpu.budget_percent,
             throttle: cpu_budget.throttle(),
             rss_bytes: crate::system::resident_bytes(),

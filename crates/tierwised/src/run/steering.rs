@@ -4,27 +4,34 @@
 
 use std::time::{Duration, Instant};
 
-use tierwise_core::steer::{self, Course, KernelReading, Steering, SteeringCosts};
+use tierwise_core::steer::{self, Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Pages, TenantId, Timestamp};
 use tierwise_linux::kernel_tiering::{self, VmstatCounters};
+use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::LinuxHost;
-use tierwise_linux::world::LiveWorld;
+use tierwise_linux::world::{LiveWorld, MAX_WAIT};
 
-use super::Daemon;
+use super::refusal::Refusal;
 use super::unmanaged::managed;
+use super::{Daemon, setup};
 use crate::judgement;
 use crate::view::{DaemonMode, SteeringView};
 
-/// Time between two readings: the law's own interval.
+/// Time between two readings, and between two lists of generations.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time between two readings while the kernel scans: a scan ends as soon as all slow pages were
+/// poisoned, and scans again after this time.
+const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The part by which a time must change before the daemon sets it: each change is noted on the disk
 /// first.
 const WORTH_A_CHANGE: f64 = 0.2;
 
-/// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables.
+/// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables. The
+/// list of all generations, whose length is in strangers' hands, may take as much.
 const MAX_AGEING: f64 = 0.003;
 
 /// The longest time between two ageings: a workload that changes is found within a minute.
@@ -40,8 +47,7 @@ const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
 #[derive(Debug, Default)]
 pub(super) struct SteeringState {
     active: Option<Steered>,
-    /// The kernel cannot be steered, and the log has it.
-    pub(super) refused: bool,
+    pub(super) refusal: Refusal,
 }
 
 /// The state of steering that has started.
@@ -57,7 +63,10 @@ struct Steered {
     last: VmstatCounters,
     /// By the last reading.
     victims: Pages,
+    /// By the last list of generations.
+    fast: Vec<IdlePages>,
     read_at: Instant,
+    list_at: Instant,
     age_at: Instant,
     started: Instant,
     reader: Reader,
@@ -71,13 +80,7 @@ impl Steered {
         roots: &Roots,
         world: &LiveWorld,
     ) -> tierwise_linux::error::Result<KernelReading> {
-        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
-        if self.age_at <= Instant::now() {
-            let managed = managed(roots, world.tracker())?;
-            let cost = kernel_tiering::age(roots, &managed, nodes, &mut self.reader)?;
-            let pause = cost.div_f64(MAX_AGEING * self.costs.cpus);
-            self.age_at = Instant::now() + pause.clamp(INTERVAL, MAX_AGE);
-        }
+        self.find_idle_pages(roots, world)?;
         self.last = VmstatCounters::read(roots)?;
         let free = world.free().first().copied().unwrap_or_default();
         let tiers = world.host().topology().tiers;
@@ -92,16 +95,39 @@ impl Steered {
             slow: (0..world.tracker().len())
                 .flat_map(|i| world.usage(TenantId(i as u16)).iter().skip(1).copied())
                 .sum(),
-            fast: kernel_tiering::idle_pages(roots, nodes, &mut self.reader)?,
+            fast: self.fast.clone(),
         })
+    }
+
+    /// Ages the tenants' control groups and reads the generations, each when it is due.
+    fn find_idle_pages(
+        &mut self,
+        roots: &Roots,
+        world: &LiveWorld,
+    ) -> tierwise_linux::error::Result<()> {
+        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
+        let part = MAX_AGEING * self.costs.cpus;
+        let due = |cost: Duration| Instant::now() + cost.div_f64(part).clamp(INTERVAL, MAX_AGE);
+        let ages = self.age_at <= Instant::now();
+        if ages {
+            let tenants = managed(roots, world.tracker());
+            self.age_at = due(kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?);
+        }
+        if ages || self.list_at <= Instant::now() {
+            let before = thread_cpu();
+            let read = kernel_tiering::idle_pages(roots, nodes, &mut self.reader);
+            self.list_at = due(thread_cpu().saturating_sub(before));
+            self.fast = read?;
+        }
+        Ok(())
     }
 }
 
 impl Daemon {
     /// Starts or stops steering, as the configuration wants it. A kernel that cannot be steered is
-    /// reported once; the daemon then decides itself.
+    /// reported once; the daemon then decides itself, and tries again later.
     fn follow_limits(&mut self) {
-        let wanted = !self.steering.refused
+        let wanted = !self.steering.refusal.holds()
             && !self.activity.paused
             && judgement::is_unbound(&self.options.config);
         match self.activity.mode {
@@ -119,6 +145,7 @@ impl Daemon {
                 }
                 self.world.set_survey(false);
                 self.steering.active = Some(steered);
+                self.steering.refusal.end();
                 self.activity.mode = DaemonMode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
                 self.activity.reason = UNBOUND.into();
@@ -127,12 +154,16 @@ impl Daemon {
                 self.history.notice(self.uptime(), line);
             }
             Err(e) => {
-                self.steering.refused = true;
-                let line = format!("moves pages itself, because the kernel cannot be steered: {e}");
-                self.history.notice(self.uptime(), line);
-                self.restore_kernel();
+                if self.steering.refusal.is_news() {
+                    let line =
+                        format!("moves pages itself, because the kernel cannot be steered: {e}");
+                    self.history.notice(self.uptime(), line);
+                }
                 if !self.world.is_monitoring() {
                     self.manage_again();
+                } else if let Err(e) = setup::take_over(&self.options, &mut self.settings) {
+                    // Steering may have restored what the configuration names.
+                    self.history.notice(self.uptime(), format!("{e:#}"));
                 }
             }
         }
@@ -142,14 +173,19 @@ impl Daemon {
         self.restore_kernel();
         self.steering.active = None;
         self.world.set_survey(true);
+        self.world.set_max_wait(MAX_WAIT);
         let at = self.uptime();
         self.history.notice(at, "stops steering the kernel's tiering");
         self.manage_again();
     }
 
     fn restore_kernel(&mut self) {
-        if let Err(e) = kernel_tiering::stop(&mut self.settings) {
-            tracing::warn!("{e}; `tierwise restore` tries again");
+        match kernel_tiering::stop(&mut self.settings) {
+            Ok(report) => report.to_string().lines().for_each(|line| tracing::info!("{line}")),
+            Err(e) => {
+                let line = format!("steering's settings stay: {e}; `tierwise restore` tries again");
+                self.history.notice(self.uptime(), line);
+            }
         }
     }
 
@@ -173,8 +209,12 @@ impl Daemon {
         let law = Steering::new(costs);
         let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
         let balances = host.has_several_cpu_nodes();
-        kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances)?;
         let first = VmstatCounters::read(roots)?;
+        let set = kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances);
+        if let Err(e) = set {
+            self.restore_kernel();
+            return Err(e);
+        }
         let now = Instant::now();
         Ok(Steered {
             law,
@@ -186,6 +226,8 @@ impl Daemon {
             victims: Pages(0),
             // The first reading is due at once.
             read_at: now.checked_sub(INTERVAL).unwrap_or(now),
+            fast: Vec::new(),
+            list_at: now,
             age_at: now,
             started: now,
             reader: Reader::default(),
@@ -193,11 +235,13 @@ impl Daemon {
         })
     }
 
-    /// Reads the kernel's counters once per second, and sets the course that follows from them.
+    /// Reads the kernel's counters once per interval, and sets the course that follows from them.
     pub(super) fn steer(&mut self) {
         self.follow_limits();
         let Some(steered) = &mut self.steering.active else { return };
-        if steered.read_at.elapsed() < INTERVAL {
+        let interval = if steered.course.scans { SCAN_INTERVAL } else { INTERVAL };
+        self.world.set_max_wait(interval);
+        if steered.read_at.elapsed() < interval {
             return;
         }
         steered.read_at = Instant::now();
@@ -218,7 +262,7 @@ impl Daemon {
             Ok(()) => steered.failed = false,
             Err(e) if !steered.failed => {
                 steered.failed = true;
-                let line = format!("the kernel's tiering goes on as it is: {e}");
+                let line = format!("steers by what it last could read and set: {e}");
                 self.history.notice(self.started.elapsed().as_secs_f64(), line);
             }
             Err(_) => {}

@@ -1,65 +1,68 @@
-//! Demotion of idle unmanaged memory for tenants: once a second the daemon compares the free memory
-//! of the fastest tier with the tenants' memory in slower tiers, and makes the kernel demote the
-//! difference, as far as that memory is idle and belongs to no tenant.
+//! Room that idle unmanaged memory makes for tenants: once a second the daemon compares the free
+//! memory of the fastest tier with the tenants' memory in slower tiers, and asks the kernel to
+//! demote what is missing, as far as it is idle and no tenant's.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
-use tierwise_linux::error::Result;
+use tierwise_linux::migrate::page_cache::groups::Groups;
 use tierwise_linux::migrate::page_cache::mglru;
-use tierwise_linux::migrate::unmanaged::{TenantCgroups, make_room};
+use tierwise_linux::migrate::unmanaged::{RoomMaker, group_of};
 use tierwise_linux::roots::Roots;
 use tierwise_linux::tenant::TenantTracker;
 
 use super::Daemon;
+use super::pace::{ORDERS, Pace};
+use super::refusal::Refusal;
 
-/// Interval between two demotions.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// Maximum demoted per round: the call returns when it is done, and a round must be short.
+/// Maximum demoted per round: the call returns when it is done, and a round must not be long.
 const MAX: Bytes = Bytes(32 << 20);
 
-/// Divisor of the fastest tier's size for the memory kept free ahead of need, so that a new or
-/// growing tenant finds free memory at once: the most that a round frees on a tier of a gigabyte.
+/// The part of the fastest tier that is kept free ahead of need, so that a new or growing tenant
+/// finds room before it asks: what a round frees at most on a tier of a gigabyte.
 const AHEAD: u64 = 32;
 
 /// The state of the feature.
 #[derive(Debug)]
 pub(super) struct Unmanaged {
-    asked_at: Instant,
-    /// True if the kernel cannot demote and the log has the reason.
-    pub(super) refused: bool,
+    pace: Pace,
+    pub(super) refusal: Refusal,
+    maker: RoomMaker,
     demoted: Bytes,
 }
 
 impl Unmanaged {
     pub(super) fn new() -> Self {
-        Self { asked_at: Instant::now(), refused: false, demoted: Bytes(0) }
+        Self {
+            pace: Pace::new(),
+            refusal: Refusal::default(),
+            maker: RoomMaker::new(ORDERS),
+            demoted: Bytes(0),
+        }
     }
 
-    /// Returns the amount that the daemon requested so far.
+    /// The amount that the kernel was asked to demote so far.
     pub(super) fn demoted(&self) -> Bytes {
         self.demoted
     }
 }
 
 impl Daemon {
-    /// Makes the kernel demote idle unmanaged memory, once per second. Reports a refusal once, and
-    /// then stops until the configuration changes.
+    /// Asks the kernel once a second to demote idle unmanaged memory. A refusal is reported once,
+    /// and the daemon tries again later.
     pub(super) fn make_room(&mut self) {
-        if self.unmanaged.asked_at.elapsed() < INTERVAL {
+        if !self.unmanaged.pace.is_due() {
             return;
         }
-        self.unmanaged.asked_at = Instant::now();
+        self.unmanaged.pace.rest(Duration::ZERO, self.cpu_part());
         let idle = Duration::from_secs(self.options.config.moving.unmanaged_idle_s);
         let world = &self.world;
         let halted = world.cpu_budget().suspended() || world.unreadable().is_some();
-        if idle.is_zero() || self.unmanaged.refused || halted || !self.activity.manages() {
+        if idle.is_zero() || self.unmanaged.refusal.holds() || halted || !self.activity.manages() {
             return;
         }
-        // Without the kernel's demotion the key has no effect: the operator did not ask for a
-        // demotion.
+        // Without the kernel's demotion the key has no effect: the operator did not ask for one.
         if mglru::probe_demotion(&self.options.roots).is_err() {
             return;
         }
@@ -67,14 +70,29 @@ impl Daemon {
         if wanted < world.host().page_size {
             return;
         }
-        match demote(&self.options.roots, world.tracker(), self.fast_nodes(), idle, wanted) {
-            Ok(demoted) => self.count_room(demoted),
+        let managed = managed(&self.options.roots, world.tracker());
+        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
+        let (roots, maker) = (&self.options.roots, &mut self.unmanaged.maker);
+        let asked = maker.make_room(roots, &managed, nodes, idle, wanted);
+        let read = self.unmanaged.maker.reading_time();
+        self.unmanaged.pace.rest(read, self.cpu_part());
+        match asked {
+            Ok(demoted) => {
+                self.unmanaged.refusal.end();
+                self.count_room(demoted);
+            }
             Err(e) => {
-                self.unmanaged.refused = true;
-                let at = self.uptime();
-                self.history.notice(at, format!("unmanaged memory is left where it is: {e}"));
+                if self.unmanaged.refusal.is_news() {
+                    let at = self.uptime();
+                    self.history.notice(at, format!("unmanaged memory is left where it is: {e}"));
+                }
             }
         }
+    }
+
+    /// The part of a CPU that work which strangers can make longer may take.
+    pub(super) fn cpu_part(&self) -> f64 {
+        self.options.config.cpu.budget_percent / 100.0
     }
 
     fn count_room(&mut self, demoted: Bytes) {
@@ -94,52 +112,33 @@ impl Daemon {
         let free = self.world.free().first().copied().unwrap_or_default();
         wanted(slow, free, &self.world.host().topology())
     }
-
-    fn fast_nodes(&self) -> &[u32] {
-        self.world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes)
-    }
 }
 
-/// Returns the base pages that the fastest tier lacks: as many as the tenants have in slower tiers,
-/// up to the reserve, less the memory that is free above the kernel's high watermark.
+/// Base pages that are missing in the fastest tier: as many as the tenants have in slower tiers, up
+/// to the reserve, beyond what is free above the kernel's high watermark.
 fn wanted(slow: Pages, free: Pages, topology: &Topology) -> Pages {
     let Some(fast) = topology.tiers.get(TierId::FASTEST.index()) else { return Pages(0) };
     let reserve = Pages(fast.capacity.0 / AHEAD);
     (fast.watermarks.high + slow.min(reserve)).saturating_sub(free)
 }
 
-/// The control groups that hold the tenants' memory.
-///
-/// # Errors
-/// The group of a process cannot be read.
-pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Result<TenantCgroups> {
-    let mut managed = TenantCgroups::default();
+/// The control groups of the tenants. A process whose group cannot be read affects itself alone.
+pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Groups {
+    let mut managed = Groups::default();
     for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
         for group in tracker.groups(tenant) {
-            managed.add_group(roots, &group.path);
+            managed.add_tree(roots, &group.path);
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {
-                managed.add_process(roots, &process)?;
+                match group_of(roots, &process) {
+                    Ok(group) => group.iter().for_each(|name| managed.add_single(name)),
+                    Err(e) => tracing::debug!("idle memory of process {}: {e}", process.pid),
+                }
             }
         }
     }
-    Ok(managed)
-}
-
-fn demote(
-    roots: &Roots,
-    tracker: &TenantTracker,
-    nodes: &[u32],
-    idle: Duration,
-    wanted: Bytes,
-) -> Result<Bytes> {
-    let managed = managed(roots, tracker)?;
-    let mut left = wanted.0;
-    for &node in nodes {
-        left -= make_room(roots, &managed, node, idle, Bytes(left))?.0;
-    }
-    Ok(Bytes(wanted.0 - left))
+    managed
 }
 
 #[cfg(test)]

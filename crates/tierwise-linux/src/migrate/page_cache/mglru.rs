@@ -2,9 +2,8 @@
 //! debugfs (`Documentation/admin-guide/mm/multigen_lru.rst`). Eviction demotes where the kernel
 //! demotes ([`probe_demotion`]).
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use bstr::ByteSlice;
 
@@ -32,6 +31,13 @@ pub struct Generation {
     pub anon: u64,
     /// Pages of files.
     pub file: u64,
+}
+
+impl Generation {
+    /// Pages of both kinds.
+    pub fn pages(&self) -> u64 {
+        self.anon.saturating_add(self.file)
+    }
 }
 
 const EXPECTED: &str = "memcg ID PATH, node N, or GENERATION AGE ANON FILE";
@@ -82,27 +88,26 @@ pub fn probe_demotion(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Reads the generations of the cgroup at a path ("/system.slice") and of those below it into
-/// `out`, oldest first for each cgroup and node; none if the cgroup does not exist. It skips a
-/// malformed line with that cgroup's following lines, and returns a description of the first
-/// malformed line.
+/// Time for reading all generations. Strangers may have some ten thousand groups, deep below each
+/// other, and the kernel takes long to tell the path of each.
+const READING: Duration = Duration::from_millis(250);
+
+/// True if the kernel refused an order about one group: the group is gone, or its generations
+/// changed since they were read (`EINVAL`, `EEXIST` and `ERANGE`, by kernel). False for what would
+/// stop any order.
+pub(crate) fn concerns_group(e: &LinuxError) -> bool {
+    let LinuxError::File { source, .. } = e else { return false };
+    let stops_all = [libc::EACCES, libc::EPERM, libc::EROFS].map(Some);
+    !e.is_of_machine() && !stops_all.contains(&source.raw_os_error())
+}
+
+/// Reads the generations of the cgroups whose paths ("/system.slice") `wanted` accepts into `out`,
+/// each cgroup's on each node oldest first. It skips a malformed line with
+/// that cgroup's following lines, and returns a description of the first malformed line, or of a
+/// file that takes too long; `out` then has its start.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn generations(
-    roots: &Roots,
-    cgroup: &Path,
-    reader: &mut Reader,
-    out: &mut Vec<Generation>,
-) -> Result<Option<LinuxError>> {
-    let cgroup = cgroup.as_os_str().as_bytes();
-    generations_of(roots, |name| below(name, cgroup), reader, out)
-}
-
-/// Reads the generations of the cgroups whose paths `wanted` accepts, like [`generations`].
-///
-/// # Errors
-/// As [`generations`].
 pub fn generations_of(
     roots: &Roots,
     wanted: impl Fn(&[u8]) -> bool,
@@ -112,7 +117,18 @@ pub fn generations_of(
     out.clear();
     let mut lines = Lines::new(wanted);
     let take = |line: &[u8]| lines.take(line, out);
-    reader.lines(&roots.sys, format_args!("kernel/debug/lru_gen"), EXPECTED, take)
+    let (started, name) = (Instant::now(), format_args!("kernel/debug/lru_gen"));
+    let go_on = || started.elapsed() < READING;
+    let (damage, whole) = reader.lines_while(&roots.sys, name, EXPECTED, go_on, take)?;
+    Ok(if whole { damage } else { Some(too_long()) })
+}
+
+/// Reading takes too long: the machine's trouble, as [`LinuxError::Missing`].
+fn too_long() -> LinuxError {
+    LinuxError::Missing {
+        what: format!("lru_gen has more control groups than can be read in {READING:?}"),
+        remedy: "limit them with cgroup.max.descendants and cgroup.max.depth".into(),
+    }
 }
 
 /// Parser of the file's lines, which belong to the last cgroup and node named before them.
@@ -164,6 +180,7 @@ fn memcg_line(line: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// True if a cgroup is `cgroup` or below it.
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn below(name: &[u8], cgroup: &[u8]) -> bool {
     let rest = name.strip_prefix(cgroup.strip_suffix(b"/").unwrap_or(cgroup));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -216,23 +233,13 @@ pub fn evict(roots: &Roots, up_to: &Generation, prefer: Prefer, pages: u64) -> R
     file::write(&path(roots), &format!("- {memcg} {node} {number} {swappiness} {pages}"))
 }
 
-/// The kernel made or merged generations since they were read, or the group is gone: another call
-/// finds the new state.
-pub(crate) fn none_if_gone<T: Default>(e: LinuxError) -> Result<T> {
-    match &e {
-        LinuxError::File { source, .. } if source.raw_os_error() == Some(libc::EINVAL) => {
-            Ok(T::default())
-        }
-        _ if e.is_gone() => Ok(T::default()),
-        _ => Err(e),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
 
     const TEXT: &str = "\
 memcg     1 /
@@ -252,6 +259,16 @@ memcg    42 /a b
         fs::create_dir_all(roots.sys.join("kernel/debug")).unwrap();
         fs::write(path(&roots), text).unwrap();
         (tree, roots)
+    }
+
+    fn generations(
+        roots: &Roots,
+        group: &Path,
+        reader: &mut Reader,
+        out: &mut Vec<Generation>,
+    ) -> Result<Option<LinuxError>> {
+        let group = group.as_os_str().as_bytes();
+        generations_of(roots, |name| below(name, group), reader, out)
     }
 
     #[test]

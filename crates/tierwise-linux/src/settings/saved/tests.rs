@@ -91,6 +91,38 @@ fn after_a_kill_only_own_settings_return() {
 }
 
 #[test]
+fn setting_of_unmounted_debugfs_stays_noted() {
+    let m = machine();
+    fixture::put(&Knob::HotThreshold.path(&m.roots), "1000");
+    let mut settings = m.open();
+    settings.take(Knob::HotThreshold, "40").unwrap();
+    kill(settings);
+    let (mounted, elsewhere) = (m.roots.sys.join("kernel/debug"), m.roots.sys.join("unmounted"));
+    fs::rename(&mounted, &elsewhere).unwrap();
+    let report = m.restore();
+    assert_eq!(report.fates, [(Knob::HotThreshold, Fate::Unmounted)]);
+    assert!(report.to_string().contains("mount debugfs"));
+    fs::rename(&elsewhere, &mounted).unwrap();
+    let restored = Fate::Restored { to: "1000".into() };
+    assert_eq!(m.restore().fates, [(Knob::HotThreshold, restored)]);
+    assert!(!m.state().exists());
+}
+
+#[test]
+fn full_disk_leaves_settings_as_they_are() {
+    let m = machine();
+    let mut settings = m.open();
+    // A directory under the state file's name cannot be replaced by a file, whoever tries.
+    fs::create_dir(m.state()).unwrap();
+    let refused = settings.take(Knob::NumaBalancing, "0").unwrap_err();
+    assert!(refused.to_string().contains("cannot write"), "{refused}");
+    assert_eq!(m.shows(Knob::NumaBalancing), "2");
+    fs::remove_dir(m.state()).unwrap();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    assert_eq!(m.shows(Knob::NumaBalancing), "0");
+}
+
+#[test]
 fn first_saved_value_is_restored() {
     let m = machine();
     let mut settings = m.open();

@@ -17,6 +17,17 @@ use crate::http::server::Deadlines;
 use crate::system::optional::{Optional, Unavailable};
 
 #[test]
+fn cost_of_answers_is_counted_apart() {
+    let (server, _views) = start();
+    let before = crate::http::cpu();
+    // The thread notes its time before it waits for, and when it has, the next connection.
+    for _ in 0..2 {
+        assert_eq!(get(&server, "/metrics").status, 200);
+    }
+    assert!(crate::http::cpu() > before);
+}
+
+#[test]
 fn one_byte_connections_lock_no_client_out() {
     let (server, _views) = start();
     let mut idle: Vec<_> = (0..2 * MAX_CONNECTIONS).map(|_| connect(server.address())).collect();

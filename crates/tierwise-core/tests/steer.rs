@@ -1,0 +1,89 @@
+//! The law of steering, over any costs, counters and times.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tierwise_core::steer::{
+    IdlePages, KernelReading, MAX_THRESHOLD, MIN_THRESHOLD, Steering, SteeringCosts, victims,
+};
+use tierwise_core::units::{Pages, Timestamp};
+
+/// Ordinary numbers, and those at the ends of the type.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        Just(u64::MAX - 1),
+        any::<u64>(),
+        0u64..1_000_000,
+        any::<u32>().prop_map(u64::from),
+    ]
+}
+
+fn duration() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        Just(Duration::MAX),
+        number().prop_map(Duration::from_nanos),
+        number().prop_map(Duration::from_secs),
+    ]
+}
+
+fn costs() -> impl Strategy<Value = SteeringCosts> {
+    let cpus = prop_oneof![Just(0.0), Just(f64::NAN), 0.0..1e6];
+    (duration(), duration(), duration(), cpus)
+        .prop_map(|(saved, copy, fault, cpus)| SteeringCosts { saved, copy, fault, cpus })
+}
+
+fn reading() -> impl Strategy<Value = KernelReading> {
+    let counters = (number(), number(), number(), number(), number());
+    let class =
+        (duration(), number()).prop_map(|(idle, pages)| IdlePages { idle, pages: Pages(pages) });
+    let pages = (number(), number(), prop::collection::vec(class, 0..6));
+    (counters, pages).prop_map(|(counters, (free, slow, fast))| {
+        let (promoted, candidates, demoted, faults, poisoned) = counters;
+        let (free, slow) = (Pages(free), Pages(slow));
+        KernelReading { promoted, candidates, demoted, faults, poisoned, free, slow, fast }
+    })
+}
+
+/// Readings and the times between them: none, a second, and ages in which the daemon was stopped.
+fn readings() -> impl Strategy<Value = Vec<(u64, KernelReading)>> {
+    let step = prop_oneof![Just(0), Just(1_000_000_000), 0u64..200_000_000_000, number()];
+    prop::collection::vec((step, reading()), 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever the counters are, the course is one that the kernel takes, and promotes no more
+    /// than there are victims.
+    #[test]
+    fn any_counters_give_a_course_in_range(costs in costs(), readings in readings()) {
+        let (mut steering, mut now) = (Steering::new(costs), 0u64);
+        for (step, reading) in readings {
+            now = now.saturating_add(step);
+            let course = steering.update(Timestamp(now), &reading);
+            prop_assert!((MIN_THRESHOLD..=MAX_THRESHOLD).contains(&course.threshold));
+            prop_assert_eq!(course.threshold.subsec_nanos() % 1_000_000, 0);
+            prop_assert_eq!(course, steering.course());
+            // Copies that cost nothing need no limit.
+            prop_assert_eq!(course.rate.is_some(), costs.copy > Duration::ZERO);
+            prop_assert!(course.rate.is_none_or(|rate| rate <= victims(&reading).pages));
+        }
+    }
+
+    #[test]
+    fn idler_pages_are_as_many_victims(reading in reading(), longer in duration()) {
+        let idler = KernelReading {
+            fast: reading
+                .fast
+                .iter()
+                .map(|class| IdlePages { idle: class.idle.saturating_add(longer), ..*class })
+                .collect(),
+            ..reading.clone()
+        };
+        prop_assert!(victims(&idler).pages >= victims(&reading).pages);
+    }
+}

@@ -1,0 +1,246 @@
+//! The kernel's own tiering, as far as the daemon steers it (`tierwise_core::steer`): the settings
+//! that it takes, the counters that it reads, and the cost of a copy on this machine.
+//!
+//! The kernel scans a thread's memory in chunks. It lengthens the time between two chunks as long
+//! as promoted pages are accessed where they now are (`update_task_scan_period`), up to
+//! `scan_period_max_ms`, and a thread takes a new period only after a scan of all of its memory. So
+//! the period stays the same here, and scanning is switched off and on by `kernel.numa_balancing`.
+//! A page that was poisoned before and is accessed while scanning is off stays where it is: what
+//! the kernel holds of it is no CPU's number (`should_numa_migrate_memory`, `cpupid_valid`).
+
+mod costs;
+mod counters;
+mod idle;
+
+use std::time::Duration;
+
+use tierwise_core::steer::{Course, PERIOD};
+use tierwise_core::units::Bytes;
+
+use crate::error::Result;
+use crate::migrate::page_cache::mglru;
+use crate::process::resident::PAGE_SIZE;
+use crate::roots::Roots;
+use crate::settings::{Knob, RestoreReport, Settings};
+
+pub use costs::{copy_cost, fault_cost};
+pub use counters::VmstatCounters;
+pub(crate) use idle::idle_of;
+pub use idle::{age, idle_pages};
+
+/// `NUMA_BALANCING_MEMORY_TIERING` (`include/linux/sched/sysctl.h`).
+const MEMORY_TIERING: u64 = 2;
+
+/// `numa_balancing_promote_rate_limit_MBps` without a limit: the kernel's default.
+const NO_LIMIT: u64 = 65536;
+
+/// The settings that steering takes, in the order in which they are set: the scan starts last, with
+/// a period that each thread reads once.
+pub const KNOBS: [Knob; 6] = [
+    Knob::DemotionEnabled,
+    Knob::PromoteRateLimit,
+    Knob::HotThreshold,
+    Knob::ScanPeriodMin,
+    Knob::ScanPeriodMax,
+    Knob::NumaBalancing,
+];
+
+/// Those of them that are taken only while the kernel scans.
+const SCANNING: [Knob; 3] = [Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
+
+/// Checks that this kernel can be steered.
+///
+/// # Errors
+/// A setting is not there, or the kernel has no generations of pages.
+pub fn probe(roots: &Roots) -> Result<()> {
+    mglru::probe(roots)?;
+    KNOBS.iter().try_for_each(|knob| knob.read(roots).map(drop))
+}
+
+/// Sets the kernel's tiering to a course; `most` is the most that may be promoted per second.
+///
+/// `balances` is true where the kernel's balancing between nodes (`kernel.numa_balancing` 1) has a
+/// purpose: where several nodes have CPUs. It then goes on as it is. Elsewhere it is switched off,
+/// because it poisons the fast pages too.
+///
+/// # Errors
+/// A setting is not there or is refused.
+pub fn follow(
+    settings: &mut Settings,
+    roots: &Roots,
+    course: &Course,
+    most: Bytes,
+    balances: bool,
+) -> Result<()> {
+    let most = (most.0 >> 20).clamp(1, NO_LIMIT);
+    // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
+    let limit =
+        course.rate.map_or(NO_LIMIT, |pages| (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1));
+    for (knob, value) in [
+        (Knob::DemotionEnabled, 1),
+        (Knob::PromoteRateLimit, limit.min(most)),
+        (Knob::HotThreshold, milliseconds(course.threshold)),
+    ] {
+        settings.take(knob, &value.to_string())?;
+    }
+    match (course.scans, balances) {
+        (true, _) => scan(settings, roots, balances),
+        (false, true) => settings.restore_those(|knob| SCANNING.contains(&knob)).map(drop),
+        (false, false) => settings.take(Knob::NumaBalancing, "0"),
+    }
+}
+
+fn scan(settings: &mut Settings, roots: &Roots, balances: bool) -> Result<()> {
+    for (knob, value) in
+        [(Knob::ScanPeriodMin, milliseconds(PERIOD)), (Knob::ScanPeriodMax, milliseconds(PERIOD))]
+    {
+        settings.take(knob, &value.to_string())?;
+    }
+    let mode: u64 = match balances {
+        true => Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default(),
+        false => 0,
+    };
+    settings.take(Knob::NumaBalancing, &(mode | MEMORY_TIERING).to_string())
+}
+
+/// Restores the settings that steering took.
+///
+/// # Errors
+/// A setting cannot be read or written.
+pub fn stop(settings: &mut Settings) -> Result<RestoreReport> {
+    settings.restore_those(|knob| KNOBS.contains(&knob))
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use proptest::prelude::*;
+    use tierwise_core::units::Pages;
+
+    use super::*;
+    use crate::migrate::page_cache::groups::Groups;
+    use crate::migrate::unmanaged::RoomMaker;
+    use crate::process::Reader;
+    use crate::topology::fixture;
+
+    pub(super) fn steerable() -> (tempfile::TempDir, Roots) {
+        let (tree, roots) = fixture::copy("cxl-three-tier");
+        let debug = roots.sys.join("kernel/debug/sched/numa_balancing");
+        for (name, value) in [
+            ("hot_threshold_ms", "1000"),
+            ("scan_period_min_ms", "1000"),
+            ("scan_period_max_ms", "60000"),
+        ] {
+            fixture::put(&debug.join(name), value);
+        }
+        fixture::put(&roots.sys.join("kernel/mm/lru_gen/enabled"), "0x0007\n");
+        fixture::put(&roots.sys.join("kernel/debug/lru_gen"), "");
+        (tree, roots)
+    }
+
+    fn course(scans: bool, rate: Option<Pages>) -> Course {
+        Course { scans, threshold: Duration::from_millis(40), rate }
+    }
+
+    #[test]
+    fn settings_are_taken_and_restored() {
+        let (tree, roots) = steerable();
+        probe(&roots).unwrap();
+        let shown = || KNOBS.map(|knob| knob.read(&roots).unwrap());
+        let before = shown();
+        let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
+        settings.take(Knob::DamonStat, "0").unwrap();
+        let mut set = |scans, rate, balances| {
+            follow(&mut settings, &roots, &course(scans, rate), Bytes(1 << 30), balances).unwrap();
+            shown()
+        };
+        let scanning = ["1", "1024", "40", "100", "100", "2"];
+        assert_eq!(set(true, None, false), scanning);
+        assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
+        assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
+        assert_eq!(shown()[5], "0", "no scan");
+        stop(&mut settings).unwrap();
+        assert_eq!(shown(), before);
+        assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");
+    }
+
+    #[test]
+    fn balancing_between_nodes_goes_on() {
+        let (tree, roots) = steerable();
+        let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
+        let mut mode = |scans, balances| {
+            follow(&mut settings, &roots, &course(scans, None), Bytes(1), balances).unwrap();
+            let period = Knob::ScanPeriodMax.read(&roots).unwrap();
+            (Knob::NumaBalancing.read(&roots).unwrap(), period)
+        };
+        fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
+        assert_eq!(mode(true, true), ("3".into(), "100".into()));
+        assert_eq!(mode(false, true), ("1".into(), "60000".into()), "as it was");
+        assert_eq!(mode(true, false).0, "2", "of no use on one node with CPUs");
+    }
+
+    #[test]
+    fn kernel_without_debugfs_is_reported() {
+        let (_tree, roots) = steerable();
+        fs::remove_dir_all(roots.sys.join("kernel/debug/sched")).unwrap();
+        let refused = probe(&roots).unwrap_err().to_string();
+        assert!(refused.contains("hot_threshold_ms") && refused.contains("debugfs"), "{refused}");
+    }
+
+    /// Any bytes, mostly those of which the files are made, or no file.
+    fn content() -> impl Strategy<Value = Option<Vec<u8>>> {
+        let part = prop::sample::select(vec![
+            "pgpromote_success ",
+            "pgdemote_kswapd ",
+            "memcg ",
+            " /ev\u{fffd}il ",
+            "node 0\n",
+            "18446744073709551615 ",
+            "-1 ",
+            "7 ",
+            "\n",
+        ]);
+        let parts = prop::collection::vec(part, 0..40).prop_map(|p| p.concat().into_bytes());
+        prop::option::of(prop_oneof![parts, prop::collection::vec(any::<u8>(), 0..99)])
+    }
+
+    proptest! {
+        // Each case copies a machine.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn odd_files_leave_every_setting_restored(
+            odd in prop::collection::vec((0..KNOBS.len() + 2, content()), 0..5),
+            rate in any::<u64>(),
+        ) {
+            let (tree, roots) = steerable();
+            for (index, content) in odd {
+                let path = match index.checked_sub(2) {
+                    Some(knob) => KNOBS[knob].path(&roots),
+                    None if index == 0 => roots.proc.join("vmstat"),
+                    None => roots.sys.join("kernel/debug/lru_gen"),
+                };
+                let _ = fs::remove_file(&path);
+                content.iter().for_each(|bytes| fs::write(&path, bytes).unwrap());
+            }
+            let shown = || KNOBS.map(|knob| knob.read(&roots).ok());
+            let before = shown();
+            let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
+            let _ = VmstatCounters::read(&roots);
+            let _ = idle_pages(&roots, &[0], &mut Reader::default());
+            let mut maker = RoomMaker::new(Duration::MAX);
+            let most = Bytes(rate);
+            let _ = maker.make_room(&roots, &Groups::default(), &[0], Duration::ZERO, most);
+            let course = course(true, Some(Pages(rate)));
+            let started = follow(&mut settings, &roots, &course, most, false);
+            prop_assert_eq!(started.is_ok(), before.iter().all(Option::is_some));
+            prop_assert!(stop(&mut settings).is_ok());
+            prop_assert_eq!(shown(), before);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Sets of control groups, by their paths in `lru_gen`.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+use crate::roots::Roots;
+
+/// Control groups, some with all groups below them. A path is looked up in a time that does not
+/// grow with the number of groups: strangers may have as many as the kernel allows.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Groups {
+    /// With all groups below them, without a slash at the end.
+    trees: HashSet<Vec<u8>>,
+    /// The lengths of their paths.
+    lengths: BTreeSet<usize>,
+    /// Without the groups below them.
+    single: HashSet<Vec<u8>>,
+}
+
+impl Groups {
+    /// Adds a control group, a directory below [`Roots::cgroup`], and those below it.
+    pub fn add_tree(&mut self, roots: &Roots, group: &Path) {
+        let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
+        let mut name = name.into_os_string().into_encoded_bytes();
+        if name.ends_with(b"/") {
+            name.pop();
+        }
+        self.lengths.insert(name.len());
+        self.trees.insert(name);
+    }
+
+    /// Adds the control group of this path alone.
+    pub fn add_single(&mut self, name: &[u8]) {
+        self.single.insert(name.to_owned());
+    }
+
+    /// True if the control group of this path is one of them.
+    pub fn holds(&self, name: &[u8]) -> bool {
+        let in_tree = |&length: &usize| {
+            let ends = name.get(length).is_none_or(|&byte| byte == b'/');
+            ends && name.get(..length).is_some_and(|above| self.trees.contains(above))
+        };
+        self.single.contains(name) || self.lengths.iter().any(in_tree)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::migrate::page_cache::mglru::below;
+
+    proptest! {
+        #[test]
+        fn groups_hold_what_is_below_one(
+            trees in prop::collection::vec("(/[ab\r-]{1,2}){1,3}", 0..4),
+            names in prop::collection::vec("(/[ab\r-]{1,2}){1,4}|/", 1..9),
+        ) {
+            let roots = Roots::default();
+            let mut groups = Groups::default();
+            for tree in &trees {
+                let path = OsStr::from_bytes(&tree.as_bytes()[1..]);
+                groups.add_tree(&roots, &roots.cgroup.join(path));
+            }
+            for name in names.iter().map(|name| name.as_bytes()) {
+                let held = trees.iter().any(|tree| below(name, tree.as_bytes()));
+                prop_assert_eq!(groups.holds(name), held);
+            }
+            groups.add_tree(&roots, &roots.cgroup);
+            prop_assert!(names.iter().all(|name| groups.holds(name.as_bytes())));
+        }
+    }
+}

@@ -16,6 +16,7 @@
 //! ```
 
 mod error;
+mod paged;
 mod section;
 mod slip;
 

@@ -25,7 +25,7 @@ use crate::requests::tenant::Service;
 use crate::requests::tier::TierCosts;
 use crate::scenario::{Scenario, Source, TierSize, WorkloadSpec};
 use crate::service::RunningService;
-use crate::windows::{Loaded, Part, Shape, Windows};
+use crate::windows::{LoadError, Loaded, Part, Shape, Windows};
 use crate::workload::{Kind, Workload};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
@@ -325,7 +325,10 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let loaded = Loaded::read(source, until, shape)?;
+        let loaded = Loaded::read(source, until, shape).map_err(|error| match error {
+            LoadError::Trace(error) => error.into(),
+            error => impossible(workload, error),
+        })?;
         if loaded.windows.is_empty() {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";

@@ -108,6 +108,7 @@ fn names_of_any_bytes_are_handled() {
         &["scenario", "check"],
         &["trace", "info"],
         &["explain", "--tenant", "w"],
+        &["conform"],
     ] {
         let (code, said) = run(&[first, &["--color", "always"]].concat());
         assert_eq!(code, Some(2), "{first:?}");

@@ -82,10 +82,22 @@ impl From<ConfigError> for Failure {
     }
 }
 
+/// A file that is wrong is the user's mistake; a disk that is full is not.
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
-        Self::user(&error)
+        match &error {
+            TraceError::Io { path, source } if no_room(source) => {
+                Self::Internal(format!("{}: cannot be written: {source}", path.display()))
+            }
+            _ => Self::user(&error),
+        }
     }
+}
+
+/// True if the system has no room for what is written.
+fn no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)
 }
 
 impl From<SimError> for Failure {

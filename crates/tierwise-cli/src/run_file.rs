@@ -16,6 +16,14 @@ const LEVEL: i32 = 3;
 /// The first bytes of a zstd frame (RFC 8878, section 3.1.1), so that a renamed file is still read.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
+/// The most bytes that one byte of a packed record may unpack to: recorded runs reach 34. A record
+/// in memory takes up to 16 times its text, so this bounds what a small file makes a reader
+/// allocate.
+const MAX_RATIO: u64 = 128;
+
+/// Bytes that any record may unpack to besides.
+const ALLOWANCE_BYTES: u64 = 256 << 10;
+
 /// Writes a record into a file that was opened for `path`.
 pub fn write(record: &RunRecord, path: &Path, mut file: NewFile) -> CommandResult {
     if path.extension().is_some_and(|e| e == "zst") {
@@ -35,6 +43,26 @@ fn json(record: &RunRecord, out: &mut dyn Write) -> CommandResult {
     Ok(out.flush()?)
 }
 
+/// Text that may have so many bytes more.
+struct Bounded<R> {
+    text: R,
+    left: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.text.read(into)?;
+        let over = || {
+            io::Error::other(format!(
+                "it unpacks to more than {MAX_RATIO} times its size and {} KiB",
+                ALLOWANCE_BYTES >> 10
+            ))
+        };
+        self.left = self.left.checked_sub(read as u64).ok_or_else(over)?;
+        Ok(read)
+    }
+}
+
 /// Reads a record.
 pub fn read(path: &Path) -> Result<RunRecord, Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::User(format!("{}: {why}", path.display()));
@@ -42,13 +70,13 @@ pub fn read(path: &Path) -> Result<RunRecord, Failure> {
     let mut file = BufReader::new(File::open(path).map_err(unread)?);
     let mut start = Vec::new();
     file.by_ref().take(4).read_to_end(&mut start).map_err(unread)?;
-    let packed = start == MAGIC;
-    let whole = start.as_slice().chain(file);
-    let parsed: Result<RunRecord, _> = if packed {
-        let text = zstd::Decoder::new(whole).map_err(|e| refuse(&e))?;
-        serde_json::from_reader(BufReader::new(text))
+    let parsed: Result<RunRecord, _> = if start == MAGIC {
+        file.read_to_end(&mut start).map_err(unread)?;
+        let left = ALLOWANCE_BYTES + MAX_RATIO * start.len() as u64;
+        let text = zstd::Decoder::new(start.as_slice()).map_err(|e| refuse(&e))?;
+        serde_json::from_reader(BufReader::new(Bounded { text, left }))
     } else {
-        serde_json::from_reader(whole)
+        serde_json::from_reader(start.as_slice().chain(file))
     };
     let record = parsed.map_err(|error| {
         refuse(&format!(

@@ -278,6 +278,20 @@ fn an_import_becomes_a_trace() {
 }
 
 #[test]
+fn import_of_no_event_keeps_trace() {
+    let directory = Directory::new();
+    let old = directory.write("old.twt", "precious");
+    // Without --trace-mem=yes valgrind prints its own messages alone.
+    for (name, lackey) in [("empty.txt", ""), ("messages.txt", "==7== Lackey\n==7==\n\n")] {
+        let lackey = directory.write(name, lackey);
+        let message = refused(&["trace", "import", &lackey, &old, "--force"]);
+        let why = format!("{name}: there is no instruction and no access in it");
+        assert!(message.contains(&why) && message.contains("--trace-mem=yes"), "{message}");
+        assert_eq!(fs::read_to_string(&old).unwrap(), "precious");
+    }
+}
+
+#[test]
 fn a_recording_of_nothing_is_refused() {
     let directory = Directory::new();
     let out = directory.name("a.twt");

@@ -11,11 +11,20 @@ use std::collections::BTreeMap;
 
 use tierwise_trace::{PageAccess, Window};
 
-/// Maps the pages of a program onto `units`. With at least as many units as pages nothing changes.
-pub fn rescale(windows: &mut [Window], units: u32) {
+use crate::windows::LoadError;
+
+/// Maps the pages of a program onto `units`. With as many units as pages nothing changes.
+///
+/// # Errors
+/// It has fewer pages than units.
+pub fn rescale(windows: &mut [Window], units: u32) -> Result<(), LoadError> {
     let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
-    if units == 0 || units >= pages {
-        return;
+    // What never ran is refused for that.
+    if pages == 0 || units == 0 || units == pages {
+        return Ok(());
+    }
+    if units > pages {
+        return Err(LoadError::TooFew { units, pages });
     }
     let unit = |page: u32| (u64::from(page) * u64::from(units) / u64::from(pages)) as u32;
     let mut mapped = vec![0u32; units as usize];
@@ -33,6 +42,7 @@ pub fn rescale(windows: &mut [Window], units: u32) {
             *left == 0
         });
     }
+    Ok(())
 }
 
 /// Accesses summed up by unit, ascending.
@@ -73,6 +83,15 @@ mod tests {
         PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
     }
 
+    #[test]
+    fn more_units_than_pages_are_refused() {
+        let mut windows =
+            [Window { allocations: (0..5).map(allocation).collect(), ..Window::default() }];
+        rescale(&mut windows, 5).unwrap();
+        let said = rescale(&mut windows, 6).unwrap_err().to_string();
+        assert!(said.starts_with("footprint: found 6 pages; allowed: up to the 5 pages"), "{said}");
+    }
+
     /// Six pages on three units, computed by hand.
     #[test]
     fn rescaled_neighbours_share_units_without_loss() {
@@ -85,7 +104,7 @@ mod tests {
             },
             Window { allocations: vec![allocation(5)], unmaps: vec![1, 4], ..Window::default() },
         ];
-        rescale(&mut windows, 3);
+        rescale(&mut windows, 3).unwrap();
         let allocated: Vec<u32> = windows[0].allocations.iter().map(|b| b.page).collect();
         assert_eq!(allocated, [0, 1, 2]);
         let sums: Vec<_> =

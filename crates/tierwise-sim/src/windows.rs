@@ -29,6 +29,42 @@ impl Default for Shape {
     }
 }
 
+/// Most rows (allocations and accesses) that a scaled program may have in memory: some 2 GiB.
+const MAX_ROWS: u64 = 1 << 26;
+
+/// The reason why a program cannot be loaded in a shape.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The source is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// Its pages stand for more than fits in memory.
+    #[error(
+        "scale: found {scale}; allowed: from 1 to {most}: the recording has {rows} allocations and \
+         accesses, and a scaled one may have {MAX_ROWS}; a larger granule in [machine] makes a \
+         program larger at no cost"
+    )]
+    TooMany {
+        /// Pages that each page stands for.
+        scale: u32,
+        /// Allocations and accesses before.
+        rows: u64,
+        /// The largest scale that is allowed.
+        most: u64,
+    },
+    /// It has fewer pages than it shall be mapped onto.
+    #[error(
+        "footprint: found {units} pages; allowed: up to the {pages} pages of the recording; a \
+         larger granule in [machine] makes pages larger"
+    )]
+    TooFew {
+        /// Units of the footprint.
+        units: u32,
+        /// Pages of the recording.
+        pages: u32,
+    },
+}
+
 /// A whole program in memory, shared by all runs of it.
 #[derive(Debug)]
 pub struct LoadedTrace {
@@ -48,12 +84,12 @@ impl LoadedTrace {
     /// Reads a source to its end, or to the mark `until`, in a shape.
     ///
     /// # Errors
-    /// The source is damaged.
+    /// The source is damaged, or cannot have that shape.
     pub fn read(
         source: &mut dyn WindowSource,
         until: Option<&str>,
         shape: Shape,
-    ) -> Result<Self, TraceError> {
+    ) -> Result<Self, LoadError> {
         let mut windows = Vec::new();
         let mut window = Window::default();
         let mut ends_at_mark = false;
@@ -65,12 +101,13 @@ impl LoadedTrace {
             windows.push(std::mem::take(&mut window));
         }
         if let Some(units) = shape.units {
-            crate::rescale::rescale(&mut windows, units);
+            crate::rescale::rescale(&mut windows, units)?;
         }
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
         }
         if shape.scale > 1 {
+            check_scale(&windows, shape.scale)?;
             windows.iter_mut().for_each(|w| replicate(w, shape.scale));
         }
         for allocation in windows.iter_mut().flat_map(|w| &mut w.allocations) {
@@ -97,6 +134,15 @@ impl LoadedTrace {
     }
 }
 
+fn check_scale(windows: &[Window], scale: u32) -> Result<(), LoadError> {
+    let rows = windows.iter().map(|w| (w.allocations.len() + w.accesses.len()) as u64).sum::<u64>();
+    let most = (MAX_ROWS / rows.max(1)).max(1);
+    if u64::from(scale) > most {
+        return Err(LoadError::TooMany { scale, rows, most });
+    }
+    Ok(())
+}
+
 /// The `copy`-th share of `count`, such that the shares add up.
 fn share(count: u32, scale: u32, copy: u32) -> u32 {
     count / scale + u32::from(copy < count % scale)
@@ -106,7 +152,8 @@ fn replicate(window: &mut Window, scale: u32) {
     let allocations = window.allocations.iter().flat_map(|b| {
         (0..scale).map(move |i| Allocation {
             page: b.page * scale + i,
-            vpn: b.vpn * u64::from(scale) + u64::from(i),
+            // A damaged trace may have any address.
+            vpn: b.vpn.wrapping_mul(u64::from(scale)).wrapping_add(u64::from(i)),
             ..*b
         })
     });

@@ -155,6 +155,10 @@ def test_metrics_are_those_that_are_promised() -> None:
         ({"overhead_budget": 0.0}, "at most 1"),
         ({"mem_pressure": "much"}, "1GiB"),
         ({"mem_pressure": -1}, "1GiB"),
+        # Texts and numbers whose product a float does not hold.
+        ({"mem_pressure": "1e300TiB"}, "up to 4096TiB"),
+        ({"mem_pressure": 10**400}, "up to 4096TiB"),
+        ({"mem_pressure": "4097TiB"}, "up to 4096TiB"),
         ({"slow_nodes": (1,), "fast_nodes": (1,)}, "one of them"),
         ({"slow_nodes": (64,)}, "0 to 63"),
         ({"demotion": "never"}, "lazy"),
@@ -274,6 +278,9 @@ def test_the_environment_never_stops_a_program(program: Program) -> None:
     done = program("print('ran')", TIERWISE_EMT="1", TIERWISE_EMT_SIGNAL="psychic")
     assert done.stdout.strip() == "ran"
     assert "psychic" in done.stderr
+    done = program("print('ran')", TIERWISE_EMT="1", TIERWISE_EMT_MEM_PRESSURE="1e300TiB")
+    assert done.stdout.strip() == "ran"
+    assert done.stderr.startswith("tierwise.emt: not tracking: '1e300TiB' is no size")
 
 
 def test_without_its_extension_it_does_nothing_and_says_why(program: Program) -> None:

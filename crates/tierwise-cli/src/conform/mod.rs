@@ -2,7 +2,8 @@
 
 mod print;
 
-use std::path::{Path, PathBuf};
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::Args;
 use rayon::prelude::*;
@@ -31,7 +32,7 @@ use crate::{input, output};
 pub struct Conform {
     /// Policies by name (see `tierwise policies`), or recipe files: names that end in .toml.
     #[arg(value_name = "RECIPE", required_unless_present = "all")]
-    recipes: Vec<String>,
+    recipes: Vec<OsString>,
     /// Every policy that comes with Tierwise.
     #[arg(long, conflicts_with = "recipes")]
     all: bool,
@@ -183,9 +184,10 @@ fn conformed(recipe: &Recipe, verdicts: Vec<Verdict>) -> Conformed {
     }
 }
 
-fn named(name: &str) -> Result<Recipe, Failure> {
-    if Path::new(name).extension().is_none_or(|e| e != "toml") {
-        return input::policy(name);
+fn named(name: &OsStr) -> Result<Recipe, Failure> {
+    let path = Path::new(name);
+    if path.extension().is_none_or(|e| e != "toml") {
+        return input::policy(&name.to_string_lossy());
     }
-    input::recipe_on(&PathBuf::from(name), &machine())
+    input::recipe_on(path, &machine())
 }

@@ -141,8 +141,11 @@ impl Import {
             let refuse = |error: io::Error| cannot_read(&self.from, &error);
             Box::new(BufReader::new(File::open(&self.from).map_err(refuse)?))
         };
-        let totals = import(input, &self.from, &self.to, &options)
-            .map_err(|error: ImportError| Failure::user(&error))?;
+        let totals =
+            import(input, &self.from, &self.to, &options).map_err(|error| match error {
+                ImportError::Trace(error) => error.into(),
+                error => Failure::user(&error),
+            })?;
         crate::output::print_error_line(format_args!(
             "{}: {}, {}, {}",
             self.to.display(),

@@ -201,3 +201,27 @@ fn every_input_refuses_a_directory_alike() {
         );
     }
 }
+
+#[test]
+fn scenario_of_too_many_pages_is_refused() {
+    let directory = Directory::new();
+    write(&directory.path("a.twt"), &[window(0..100, 1000)]);
+    let traces = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces");
+    let service = format!("[workload.service]\npreset = \"redis\"\ntraces = \"{traces}\"\n");
+    let trace = "trace = \"a.twt\"\n";
+    for (from, size, why) in [
+        (trace, "scale = 1000000", "scale: found 1000000; allowed: from 1 to 335544"),
+        (trace, "footprint = \"1TiB\"", "footprint: found 268435456 pages; allowed: up to the 100"),
+        (&service, "footprint = \"16TiB\"", "footprint: found 16 TiB, which is 4294967294 pages"),
+    ] {
+        let scenario = directory.write(
+            "s.toml",
+            &format!(
+                "name = \"s\"\nsummary = \"s\"\nduration_s = 1\n[machine]\npreset = \
+                 \"dram-cxl\"\nfast_share = 0.5\n[[workload]]\nname = \"w\"\n{from}{size}\n"
+            ),
+        );
+        let message = refused(&["scenario", "check", &scenario]);
+        assert!(message.contains("workload \"w\": ") && message.contains(why), "{message}");
+    }
+}

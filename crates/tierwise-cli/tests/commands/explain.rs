@@ -31,6 +31,19 @@ fn packed_and_plain_records_agree() {
 }
 
 #[test]
+fn packed_record_unpacks_to_a_bounded_size() {
+    let directory = Directory::new();
+    let packed = recorded(&directory, "multi-clock", "run.json.zst");
+    let text = zstd::decode_all(fs::File::open(&packed).unwrap()).unwrap();
+    // Blanks between two keys: the record stays one.
+    let at = text.iter().position(|&byte| byte == b',').unwrap() + 1;
+    let wide = [&text[..at], &vec![b' '; 64 << 20], &text[at..]].concat();
+    fs::write(&packed, zstd::encode_all(wide.as_slice(), 3).unwrap()).unwrap();
+    let message = refused(&["explain", "--tenant", "w", &packed]);
+    assert!(message.contains("it unpacks to more than 128 times its size"), "{message}");
+}
+
+#[test]
 fn every_move_is_counted_and_printed() {
     let directory = Directory::new();
     let run = recorded(&directory, "multi-clock", "run.json");

@@ -39,12 +39,19 @@ const READERS: &[&str] = &[
     "section.millis_or(\"",
     "section.bytes(\"",
     "section.bytes_or(\"",
+    "section.paged_or(\"",
     "section.limits(\"",
     "section.limit_or_none(\"",
 ];
 
 /// Calls with which stages read sizes.
-const SIZE_READERS: &[&str] = &["section.bytes(\"", "section.bytes_or(\""];
+const SIZE_READERS: &[&str] = &["section.bytes(\"", "section.bytes_or(\"", "section.paged_or(\""];
+
+/// Calls with which stages read sizes that they count in pages.
+const PAGED_READERS: &[&str] = &["section.paged_or(\""];
+
+/// Sizes of less than a page, as TOML.
+const TOO_SMALL: &[&str] = &["16", "4095", "\"1KiB\""];
 
 /// Sizes that are larger than any memory, as TOML: the first is a byte more than 4096 TiB.
 const TOO_LARGE: &[&str] = &["4503599627370497", "0x10000000000001", "\"4097TiB\""];
@@ -142,14 +149,16 @@ fn every_number_of_a_stage_is_reached() {
 fn every_number_of_a_recipe_refuses_nonsense() {
     let mut wrong = Vec::new();
     let sizes = read_by(SIZE_READERS);
-    assert!(!sizes.is_empty(), "sizes are read otherwise now");
+    let paged = read_by(PAGED_READERS);
+    assert!(!sizes.is_empty() && !paged.is_empty(), "sizes are read otherwise now");
     for (stage, algorithm) in algorithms() {
         for key in keys(stage, algorithm) {
             if TEXTS.contains(&key.as_str()) {
                 continue;
             }
             let too_large = if sizes.contains(&key) { TOO_LARGE } else { &[] };
-            for found in NONSENSE.iter().chain(too_large) {
+            let too_small = if paged.contains(&key) { TOO_SMALL } else { &[] };
+            for found in NONSENSE.iter().chain(too_large).chain(too_small) {
                 let refusal = build(stage, algorithm, &format!("{key} = {found}"));
                 let message = refusal.map_or_else(|error| error.to_string(), |()| String::new());
                 let place = format!(

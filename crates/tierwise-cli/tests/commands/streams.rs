@@ -108,10 +108,37 @@ fn names_of_any_bytes_are_handled() {
         &["scenario", "check"],
         &["trace", "info"],
         &["explain", "--tenant", "w"],
+        &["conform"],
     ] {
         let (code, message) = run(&[first, &["--color", "always"]].concat());
         assert_eq!(code, Some(2), "{first:?}");
         let message = String::from_utf8(message).unwrap();
         assert!(message.contains("\\u{1b}[2J") && !message.contains("\u{1b}[2J"), "{message:?}");
+    }
+}
+
+#[test]
+fn full_disk_is_no_user_mistake() {
+    let directory = Directory::new();
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/zstd-long.twt");
+    let events: String =
+        (0..200_000).map(|i| format!("I  04001200,3\n L {:x},8\n", i * 4096 + 0x1000)).collect();
+    let lackey = directory.write("lackey.txt", &events);
+    let out = directory.name("out.csv");
+    let commands: [&[&str]; 3] = [
+        &["trace", "cut", trace, &out, "--windows", "0..100"],
+        &["trace", "export", trace, "-o", &out],
+        &["trace", "import", &lackey, &out, "--window", "10000"],
+    ];
+    for arguments in commands {
+        // A limit of 4 KiB stands for a disk that is full.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]);
+        command.arg(assert_cmd::cargo::cargo_bin!("tierwise")).args(arguments);
+        let output = command.output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("out.csv: cannot be written: "), "{arguments:?}: {said}");
+        assert_eq!(directory.files(), ["lackey.txt"], "{arguments:?}");
     }
 }

@@ -35,6 +35,9 @@ const PASS_OVER: u64 = 8;
 /// `numa_balancing/scan_delay_ms`: the time before the first scan of a new process.
 const SCAN_DELAY: Duration = Duration::from_millis(1000);
 
+/// The shortest scan period: the kernel counts `numa_scan_period` in whole milliseconds.
+const SHORTEST: Duration = Duration::from_millis(1);
+
 /// The tiers whose pages are poisoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tiers {
@@ -65,7 +68,7 @@ impl NumaScanner {
         let period_min =
             section.millis_or("scan_period_min_ms", Duration::from_secs(1), 1..=60_000)?;
         Ok(Self {
-            size: section.bytes_or("scan_size", Bytes(256 << 20))?,
+            size: section.paged_or("scan_size", Bytes(256 << 20))?,
             period_min,
             tiers,
             cursor: 0,
@@ -133,7 +136,7 @@ impl NumaScanner {
     fn period(&self, resident: Bytes, size: Bytes, tasks: u64) -> Duration {
         let scans = resident.0.div_ceil(size.0).max(1);
         let fastest = size.0 as f64 / (MAX_SCAN_WINDOW.0 * tasks) as f64;
-        self.period_min.div_f64(scans as f64).max(Duration::from_secs_f64(fastest))
+        self.period_min.div_f64(scans as f64).max(Duration::from_secs_f64(fastest)).max(SHORTEST)
     }
 
     fn scan(
@@ -260,5 +263,7 @@ mod tests {
         assert_eq!(scanner.period(Bytes(1 << 30), size, 1), Duration::from_millis(250));
         // 1000 ms / (2560 MB / 256 MB)
         assert_eq!(scanner.period(Bytes(1 << 40), size, 1), Duration::from_millis(100));
+        // A page of a large program: the kernel counts in milliseconds.
+        assert_eq!(scanner.period(Bytes(1 << 40), Bytes(4096), 1), Duration::from_millis(1));
     }
 }

@@ -17,6 +17,7 @@
 
 mod error;
 mod limits;
+mod paged;
 mod section;
 mod slip;
 

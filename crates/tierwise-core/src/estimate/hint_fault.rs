@@ -51,7 +51,7 @@ impl HintFaultEstimator {
         let second = Duration::from_secs(1);
         Ok(Self {
             lists: LruScan::new(Pfra::TWO_LISTS, 0, ctx.topology),
-            scan_size: section.bytes_or("scan_size", Bytes(2560 << 20))?,
+            scan_size: section.paged_or("scan_size", Bytes(2560 << 20))?,
             period: section.millis_or("scan_period_ms", second, 1..=60_000)?,
             cursors: Vec::new(),
             left: Vec::new(),

@@ -1,5 +1,7 @@
 //! Errors in the description of a service.
 
+use tierwise_core::units::Bytes;
+
 /// The reason why a service of requests cannot be simulated as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RequestError {
@@ -12,6 +14,19 @@ pub enum RequestError {
         found: f64,
         /// The range, in words.
         allowed: &'static str,
+    },
+    /// Its memory is more units than can be simulated.
+    #[error(
+        "footprint: found {resident}, which is {units} pages or granules; allowed: up to {most}; \
+         write a smaller footprint, or a larger granule in [machine]"
+    )]
+    Units {
+        /// Its memory.
+        resident: Bytes,
+        /// Units of it.
+        units: u32,
+        /// The most that are allowed.
+        most: u32,
     },
     /// A recording lacks pages that a request touches.
     #[error(

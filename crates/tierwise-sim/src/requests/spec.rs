@@ -16,6 +16,9 @@ use super::skew::Skew;
 use super::tenant::RequestService;
 use super::tier::TierCosts;
 
+/// Most units of a service's memory: each takes some 60 bytes, so that a service takes 2 GiB.
+const MAX_UNITS: u32 = 1 << 25;
+
 /// YCSB's default skew.
 const YCSB_ZIPFIAN: f64 = 0.99;
 
@@ -83,9 +86,12 @@ impl ServiceSpec {
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors
-    /// The trace lacks pages that a request touches, or the misses alone take longer than the knee
-    /// allows.
+    /// The units are too many, the trace lacks pages that a request touches, or the misses alone take
+    /// longer than the knee allows.
     pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
+        if units > MAX_UNITS {
+            return Err(RequestError::Units { resident: self.resident, units, most: MAX_UNITS });
+        }
         let mut mix = match &self.touched {
             RequestMemory::Recorded { mark, lines_together, .. } => {
                 let lines_together = *lines_together;

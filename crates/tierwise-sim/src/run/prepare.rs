@@ -24,7 +24,7 @@ use crate::requests::spec::ServiceSpec;
 use crate::requests::tenant::RequestService;
 use crate::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::service::RunningService;
-use crate::windows::{LoadedTrace, Part, Shape, Windows};
+use crate::windows::{LoadError, LoadedTrace, Part, Shape, Windows};
 use crate::workload::{Workload, WorkloadKind};
 
 /// A scenario with its traces loaded, ready to be run any number of times, also at once.
@@ -324,7 +324,10 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let loaded = LoadedTrace::read(source, until, shape)?;
+        let loaded = LoadedTrace::read(source, until, shape).map_err(|error| match error {
+            LoadError::Trace(error) => error.into(),
+            error => impossible(workload, error),
+        })?;
         if loaded.windows.is_empty() {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";

@@ -62,6 +62,15 @@ pub enum ImportError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// No line is an event: Valgrind's own messages alone, or nothing.
+    #[error(
+        "{input}: there is no instruction and no access in it; expected lines such as \
+         \" L 1ffefffe48,8\" from valgrind --tool=lackey --trace-mem=yes"
+    )]
+    Nothing {
+        /// The input.
+        input: PathBuf,
+    },
     /// A line is not lackey's.
     #[error(
         "{input}:{line}: {text:?}: {reason}; expected lines such as \" L 1ffefffe48,8\" from \
@@ -82,7 +91,8 @@ pub enum ImportError {
 /// Reads `input` to its end and writes the trace at `out`: beside it first, then renamed.
 ///
 /// # Errors
-/// A line that is not lackey's; or the input cannot be read, or the trace not be written.
+/// A line that is not lackey's, or no event; or the input cannot be read, or the trace not be
+/// written.
 pub fn import(
     input: impl BufRead,
     name: &Path,
@@ -122,7 +132,7 @@ pub(crate) fn windows(
 ) -> Result<(), ImportError> {
     let mut pages = Pages::new(options)?;
     let mut bytes = Vec::new();
-    let mut line = 0;
+    let (mut line, mut events) = (0, false);
     loop {
         bytes.clear();
         let read = (&mut input)
@@ -151,6 +161,10 @@ pub(crate) fn windows(
             pages.close(push)?;
         }
         pages.apply(event);
+        events |= !matches!(event, Event::Message);
+    }
+    if !events {
+        return Err(ImportError::Nothing { input: name.to_owned() });
     }
     pages.close(push)?;
     Ok(())

@@ -1,10 +1,13 @@
 """The user's settings, and their parsing from text."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
+#: The largest size in bytes: what 64-bit processes can address, as in the engine's files.
+LARGEST = 1 << 52
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
 OBJECTS = ("pools", "marking")
@@ -28,21 +31,20 @@ def bytes_of(size: int | str) -> int:
     Raises:
         ValueError: It is no size.
     """
+    number: float = -1
+    unit = ""
     if isinstance(size, int):
-        number, unit = float(size), ""
-    elif not isinstance(size, str):
-        number, unit = -1.0, ""
-    else:
+        number = size
+    elif isinstance(size, str):
         digits = size.rstrip("BKMGTi ")
         unit = size[len(digits) :].strip()
-        try:
+        with contextlib.suppress(ValueError):
             number = float(digits)
-        except ValueError:
-            number = -1.0
-    if unit not in UNITS or not 0 <= number < float("inf"):
+    # Two comparisons: the product of a large number may be no finite one.
+    if unit not in UNITS or not 0 <= number <= LARGEST or number * UNITS[unit] > LARGEST:
         raise ValueError(
             f"{size!r} is no size; allowed: a number of bytes, or one with "
-            f"{', '.join(list(UNITS)[1:])}, such as '1GiB'"
+            f"{', '.join(list(UNITS)[1:])}, such as '1GiB', up to 4096TiB"
         )
     return int(number * UNITS[unit])
 

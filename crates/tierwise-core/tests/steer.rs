@@ -64,7 +64,7 @@ proptest! {
         let (mut steering, mut now) = (Steering::new(costs), 0u64);
         for (step, reading) in readings {
             now = now.saturating_add(step);
-            let course = steering.update(Timestamp(now), &reading);
+            let course = steering.update(Timestamp(now), &reading, true);
             prop_assert!((MIN_THRESHOLD..=MAX_THRESHOLD).contains(&course.threshold));
             prop_assert_eq!(course.threshold.subsec_nanos() % 1_000_000, 0);
             prop_assert_eq!(course, steering.course());

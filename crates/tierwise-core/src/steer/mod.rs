@@ -6,7 +6,7 @@
 //! make room. This folder computes, once per second, whether the kernel scans, the threshold, and
 //! the rate of promotions.
 //!
-//! **PromotionVictims.** A promotion displaces a page. What it gains is the difference between the two, so
+//! **Victims.** A promotion displaces a page. What it gains is the difference between the two, so
 //! the first question is how long the fast pages are idle. MGLRU's generations have the answer
 //! ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //!
@@ -175,6 +175,8 @@ pub struct Steering {
     threshold: Duration,
     victims: PromotionVictims,
     scanning: Scanning,
+    /// The next scan is made with a longer threshold, because the last found few candidates.
+    is_longer: bool,
     last: Option<(Timestamp, u64)>,
     /// The stock: base pages that may be promoted at once.
     stock: f64,
@@ -188,6 +190,7 @@ impl Steering {
             threshold: MIN_THRESHOLD,
             victims: PromotionVictims::default(),
             scanning: Scanning::new(costs),
+            is_longer: false,
             last: None,
             stock: f64::INFINITY,
         }
@@ -211,9 +214,24 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// Takes a reading. Returns the course.
-    pub fn update(&mut self, now: Timestamp, reading: &KernelReading) -> Course {
-        self.victims = victims(reading);
+    /// True if the idle pages are to be counted now: another scan waits for it.
+    pub fn wants_count(&self) -> bool {
+        self.is_longer || self.scanning.continues()
+    }
+
+    /// The idle pages that are to be demoted before the next scan, so that its candidates find
+    /// room: as many as found none in the last.
+    pub fn room(&self) -> Pages {
+        self.scanning.without_room().min(self.rate().unwrap_or(self.victims.pages))
+    }
+
+    /// Takes a reading; `is_fresh` if its idle pages were counted since the last. Returns the
+    /// course.
+    pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
+        // While the kernel scans, its reclaim makes generations that tell little.
+        if is_fresh || !self.scanning.is_on() {
+            self.victims = victims(reading);
+        }
         let fast = total(reading);
         if let Some((before, promoted)) = self.last {
             let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before).as_secs_f64();
@@ -228,11 +246,13 @@ impl Steering {
             slow: reading.slow,
         };
         let counts = Counts::of(reading);
-        match self.scanning.update(now, counts, &conditions) {
-            Step::Started => self.threshold = self.bounds().0,
-            Step::Ended { candidates, pays } => {
-                if self.follow_candidates(candidates) && !pays {
-                    self.scanning.start(now, counts);
+        match self.scanning.update(now, counts, &conditions, is_fresh) {
+            Step::Started if !self.is_longer => self.threshold = self.bounds().0,
+            Step::Started => self.is_longer = false,
+            Step::Ended { took, candidates, pays } => {
+                self.is_longer = self.follow_candidates(took, candidates) && !pays;
+                if self.is_longer {
+                    self.scanning.repeat(now);
                 }
             }
             Step::None => {}
@@ -241,12 +261,13 @@ impl Steering {
     }
 
     /// Sets the threshold by the candidates of a pass. Returns true if it became longer.
-    fn follow_candidates(&mut self, candidates: u64) -> bool {
+    fn follow_candidates(&mut self, took: Duration, candidates: u64) -> bool {
         let (shortest, longest) = self.bounds();
         let (before, found) = (self.threshold, candidates as f64);
+        let per_second = found / took.as_secs_f64().max(1.0);
         let victims = self.victims.pages.0 as f64;
         let wanted = match self.rate() {
-            Some(rate) if found > rate.0 as f64 => before.mul_f64(rate.0 as f64 / found),
+            Some(rate) if per_second > rate.0 as f64 => before.mul_f64(rate.0 as f64 / per_second),
             _ if found < victims * FEW => before * 2,
             _ => before.max(shortest),
         };

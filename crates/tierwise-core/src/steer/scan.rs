@@ -14,9 +14,11 @@
 //! ```
 //!
 //! `1 / threshold` is the least rate of accesses of a promoted page, and half of that the most of
-//! a displaced one. While the gain is above the cost, another pass follows. Otherwise the next one
-//! starts when the cost is [`MAX_SCANNING`] of the time since, or, at five times that, when many
-//! more fast pages are idle than before: the workload has changed.
+//! a displaced one. While the gain is above the cost, another pass follows, as soon as the idle
+//! pages were counted again; and as many of them are demoted before it as candidates found no room
+//! in the pass before. Otherwise the next one starts when the cost is [`MAX_SCANNING`] of the time
+//! since, or, at five times that, when many more fast pages are idle than before: the workload has
+//! changed.
 
 use std::time::Duration;
 
@@ -86,8 +88,15 @@ impl Counts {
 enum State {
     /// A pass.
     On { since: Timestamp, counts: Counts, before: Option<Counts>, scanned: Option<Timestamp> },
-    /// A pause.
-    Off { since: Timestamp, cost: f64, victims: Pages },
+    /// A pause: after a pass that paid only until the idle pages were counted.
+    Off { since: Timestamp, pause: Duration, victims: Pages, before: Option<Counts> },
+}
+
+impl State {
+    /// A pause before the first of a series of passes.
+    fn off(since: Timestamp, pause: Duration) -> Self {
+        Self::Off { since, pause, victims: Pages(0), before: None }
+    }
 }
 
 /// The conditions of a pass.
@@ -104,10 +113,10 @@ pub(super) struct Conditions {
 /// The result of [`Scanning::update`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A first pass starts.
+    /// The first of a series of passes starts.
     Started,
-    /// A pass has ended with so many candidates, and another follows if it paid.
-    Ended { candidates: u64, pays: bool },
+    /// A pass that took so long has ended with so many candidates. Another follows if it paid.
+    Ended { took: Duration, candidates: u64, pays: bool },
     /// The pass or the pause goes on.
     None,
 }
@@ -121,31 +130,53 @@ pub(super) struct Scanning {
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
-        let state = State::Off { since: Timestamp::ZERO, cost: 0.0, victims: Pages(0) };
-        Self { costs, state }
+        Self { costs, state: State::off(Timestamp::ZERO, Duration::ZERO) }
     }
 
     pub(super) fn is_on(&self) -> bool {
         matches!(self.state, State::On { .. })
     }
 
-    /// Starts a pass, whatever the last one gained.
-    pub(super) fn start(&mut self, now: Timestamp, counts: Counts) {
-        self.state = State::On { since: now, counts, before: None, scanned: None };
+    /// True if another pass of a series waits for the idle pages to be counted.
+    pub(super) fn continues(&self) -> bool {
+        matches!(self.state, State::Off { before: Some(_), .. })
     }
 
-    pub(super) fn update(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
+    /// The candidates that found no room in the last pass of a series that continues.
+    pub(super) fn without_room(&self) -> Pages {
+        match self.state {
+            State::Off { before: Some(pass), .. } => {
+                Pages(pass.candidates.saturating_sub(pass.promoted))
+            }
+            _ => Pages(0),
+        }
+    }
+
+    /// Makes a pass follow, whatever the last one gained.
+    pub(super) fn repeat(&mut self, now: Timestamp) {
+        self.state = State::off(now, Duration::ZERO);
+    }
+
+    /// Takes counts. A pass starts only with a fresh count of the idle pages.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        counts: Counts,
+        of: &Conditions,
+        is_fresh: bool,
+    ) -> Step {
         match self.state {
             State::On { .. } => self.follow_pass(now, counts, of),
-            State::Off { since, cost, victims } if of.victims.pages > Pages(0) => {
+            State::Off { since, pause, victims, before }
+                if is_fresh && of.victims.pages > Pages(0) =>
+            {
                 let grown = of.victims.pages.0.saturating_sub(victims.0) as f64;
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
-                let pause = self.pause(cost).div_f64(if has_changed { CHANGED } else { 1.0 });
-                if cost > 0.0 && now.since(since) < pause {
+                if now.since(since) < if has_changed { pause.div_f64(CHANGED) } else { pause } {
                     return Step::None;
                 }
-                self.start(now, counts);
-                Step::Started
+                self.state = State::On { since: now, counts, before, scanned: None };
+                if before.is_none() { Step::Started } else { Step::None }
             }
             State::Off { .. } => Step::None,
         }
@@ -164,15 +195,16 @@ impl Scanning {
         if scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
-        let before = *before;
+        let (before, took) = (*before, now.since(*since));
         let (gain, cost) = self.judge(&pass, before.as_ref(), of.threshold);
         let pays = gain >= cost && of.victims.pages > Pages(0);
+        let victims = of.victims.pages;
         self.state = if pays {
-            State::On { since: now, counts, before: Some(pass), scanned: None }
+            State::Off { since: now, pause: Duration::ZERO, victims, before: Some(pass) }
         } else {
-            State::Off { since: now, cost, victims: of.victims.pages }
+            State::Off { since: now, pause: self.pause(cost), victims, before: None }
         };
-        Step::Ended { candidates: pass.candidates, pays }
+        Step::Ended { took, candidates: pass.candidates, pays }
     }
 
     /// Gain and cost of a pass in seconds.
@@ -247,7 +279,7 @@ mod tests {
                 counts.demoted += promoted;
             }
             is_scanned = scanning.is_on() && !is_scanned;
-            scanning.update(tenth(n), counts, &of(victims));
+            scanning.update(tenth(n), counts, &of(victims), true);
             on.extend(scanning.is_on().then_some(n));
         }
         on
@@ -262,14 +294,15 @@ mod tests {
     fn passes_follow_while_candidates_fall() {
         let falling = [(9000, 900, 300), (9000, 600, 300), (9000, 300, 290), (9000, 10, 0)];
         // A tenth of a second for the scan, another for accesses within the threshold.
-        assert_eq!(on(&falling, 400, 20), [0, 1, 2, 3, 4, 5, 6, 7]);
+        // Then idle pages are counted.
+        assert_eq!(on(&falling, 400, 20), [0, 1, 3, 4, 6, 7, 9, 10]);
     }
 
     #[test]
     fn passes_end_where_candidates_stay() {
         // 9000 faults of 5 us are 45 ms, 300 pairs of copies 1.5 ms: at 1 % the pause is 4.65 s.
         let same = [(9000, 900, 300); 9];
-        assert_eq!(on(&same, 400, 54), [0, 1, 2, 3, 51, 52, 53]);
+        assert_eq!(on(&same, 400, 55), [0, 1, 3, 4, 52, 53]);
     }
 
     #[test]
@@ -278,19 +311,32 @@ mod tests {
     }
 
     #[test]
-    fn pass_of_memory_that_is_not_scanned_ends() {
+    fn candidates_without_room_are_counted() {
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of(400), true);
+        let pass = Counts { poisoned: 9000, candidates: 900, promoted: 300, ..Counts::default() };
+        scanning.update(tenth(1), pass, &of(400), false);
+        assert_eq!((scanning.continues(), scanning.without_room()), (false, Pages(0)));
+        scanning.update(tenth(2), pass, &of(400), false);
+        assert_eq!((scanning.continues(), scanning.without_room()), (true, Pages(600)));
+    }
+
+    #[test]
+    fn pass_of_memory_not_scanned_ends() {
         assert_eq!(on(&[(100, 0, 0)], 400, 105).len(), 101, "ten seconds and the threshold");
     }
 
     #[test]
     fn grown_victims_bring_the_next_pass_forward() {
         let mut scanning = Scanning::new(COSTS);
-        scanning.state = State::Off { since: tenth(0), cost: 0.1, victims: Pages(100) };
+        let (since, pause) = (tenth(0), Duration::from_secs(10));
+        scanning.state = State::Off { since, pause, victims: Pages(100), before: None };
         let mut at = |n, pages| {
-            scanning.update(tenth(n), Counts::default(), &of(pages));
+            scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()
         };
         // 10 s, or 2 s if 62 pages more are idle.
+        assert!(!at(1, 900), "not counted");
         assert!(!at(10, 200));
         assert!(!at(30, 160));
         assert!(at(30, 163));

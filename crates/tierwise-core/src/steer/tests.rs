@@ -23,7 +23,7 @@ fn idle(ms: u64, pages: u64) -> KernelReading {
 
 #[test]
 fn threshold_is_half_of_idle_time() {
-    let first = |reading| Steering::new(COSTS).update(second(0), &reading).threshold;
+    let first = |reading| Steering::new(COSTS).update(second(0), &reading, true).threshold;
     assert_eq!(first(idle(100, 50_000)), Duration::from_millis(50));
     assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
     assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
@@ -33,9 +33,9 @@ fn threshold_is_half_of_idle_time() {
 fn fast_tier_in_use_is_left_alone() {
     let mut steering = Steering::new(COSTS);
     // A hundredth is idle.
-    assert!(!steering.update(second(0), &idle(5000, 1000)).scans);
-    assert!(!steering.update(second(1), &idle(40, 90_000)).scans, "not long enough");
-    assert!(steering.update(second(2), &idle(5000, 10_000)).scans);
+    assert!(!steering.update(second(0), &idle(5000, 1000), true).scans);
+    assert!(!steering.update(second(1), &idle(40, 90_000), true).scans, "not long enough");
+    assert!(steering.update(second(2), &idle(5000, 10_000), true).scans);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn victims_and_stock_bound_the_rate() {
         .enumerate()
         .map(|(n, (promoted, victims))| {
             let reading = KernelReading { promoted, ..idle(500, victims) };
-            steering.update(second(n as u64), &reading).rate.unwrap().0
+            steering.update(second(n as u64), &reading, true).rate.unwrap().0
         })
         .collect();
     // 4 % of a CPU are 7692 pairs of copies per second. 6200 pages are not a sixteenth.
@@ -60,13 +60,15 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
     let fast = vec![class(0, 50_000), class(100, 40_000), class(800, 10_000)];
     let mut all = 0;
     let first = KernelReading { fast: fast.clone(), ..KernelReading::default() };
-    let mut thresholds = vec![steering.update(second(0), &first).threshold.as_millis()];
+    let mut thresholds = vec![steering.update(second(0), &first, true).threshold.as_millis()];
     for (n, more) in candidates.iter().enumerate() {
         all += more;
         let reading = KernelReading { candidates: all, fast: fast.clone(), ..first.clone() };
-        // Scanned at once, and judged after the threshold.
-        steering.update(second(2 * n as u64 + 1), &reading);
-        thresholds.push(steering.update(second(2 * n as u64 + 2), &reading).threshold.as_millis());
+        // Scanned at once, judged after the threshold, and followed by another.
+        let at = |step| second(3 * n as u64 + step);
+        steering.update(at(1), &reading, true);
+        thresholds.push(steering.update(at(2), &reading, true).threshold.as_millis());
+        steering.update(at(3), &reading, true);
     }
     thresholds
 }
@@ -80,5 +82,5 @@ fn few_candidates_lengthen_the_threshold() {
 
 #[test]
 fn excess_candidates_lower_the_threshold() {
-    assert_eq!(thresholds(&[100_000]), [50, 25]);
+    assert_eq!(thresholds(&[200_000]), [50, 25]);
 }

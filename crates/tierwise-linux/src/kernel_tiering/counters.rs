@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn demotions_of_all_kinds_are_added() {
-        let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\npgdemote_direct 4\nnr_free 9\n\
-                     numa_hint_faults 6\nnuma_pte_updates 7\n";
+        let text = b"pgpromote_success 5\npgpromote_candidate 8\npgdemote_kswapd 3\n\
+                     pgdemote_direct 4\nnr_free 9\nnuma_hint_faults 6\nnuma_pte_updates 7\n";
         let counters = VmstatCounters::parse(Path::new("vmstat"), text).unwrap();
         let expected =
             VmstatCounters { promoted: 5, candidates: 8, demoted: 7, hint_faults: 6, poisoned: 7 };

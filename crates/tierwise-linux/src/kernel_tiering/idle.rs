@@ -1,6 +1,7 @@
 //! The time for which the pages of a tier are idle, by MGLRU's generations.
 
-use std::time::Duration;
+use std::cmp::Reverse;
+use std::time::{Duration, Instant};
 
 use tierwise_core::steer::IdlePages;
 use tierwise_core::units::Pages;
@@ -8,10 +9,13 @@ use tierwise_core::units::Pages;
 use crate::error::{LinuxError, Result};
 use crate::migrate::page_cache::demotion::none_of_group;
 use crate::migrate::page_cache::groups::Groups;
-use crate::migrate::page_cache::mglru::{self, Generation};
+use crate::migrate::page_cache::mglru::{self, Generation, MIN_NR_GENS, Prefer};
 use crate::monitor::thread_cpu;
 use crate::process::Reader;
 use crate::roots::Roots;
+
+/// Time in which orders to demote are given: a round of the daemon must not be long.
+const MAX_ORDERS: Duration = Duration::from_millis(50);
 
 /// Time between the two generations that [`age`] makes. A page that is accessed more often is in
 /// use, however hot others are.
@@ -69,6 +73,43 @@ pub fn age(
     Ok(first + age_once(roots, tenants, nodes, reader)?)
 }
 
+/// Has the kernel demote up to so many pages of the tenants' control groups that were idle before
+/// [`age`] was called, the groups with the most of them first.
+///
+/// # Errors
+/// There are no generations, or the kernel does not demote.
+pub fn make_room(
+    roots: &Roots,
+    tenants: &Groups,
+    nodes: &[u32],
+    most: Pages,
+    reader: &mut Reader,
+) -> Result<()> {
+    if most == Pages(0) {
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    mglru::generations_of(roots, |name| tenants.holds(name), reader, &mut all)?;
+    all.retain(|generation| nodes.contains(&generation.node));
+    let idle = |list: &[Generation]| {
+        let old = &list[..list.len().saturating_sub(MIN_NR_GENS)];
+        old.iter().map(Generation::pages).fold(0, u64::saturating_add)
+    };
+    let mut lists: Vec<&[Generation]> = all.chunk_by(is_same_list).collect();
+    lists.sort_by_key(|list| Reverse(idle(list)));
+    let (mut left, started) = (most.0, Instant::now());
+    for list in lists {
+        let wanted = idle(list).min(left);
+        if wanted == 0 || started.elapsed() >= MAX_ORDERS {
+            break;
+        }
+        let last = &list[list.len() - MIN_NR_GENS - 1];
+        mglru::evict(roots, last, Prefer::Anonymous, wanted).or_else(none_of_group)?;
+        left -= wanted;
+    }
+    Ok(())
+}
+
 fn age_once(
     roots: &Roots,
     tenants: &Groups,
@@ -106,6 +147,26 @@ mod tests {
         let text = "memcg 1 /\n node 0\n 1 9000 5 2\n 2 4000 7 0\n 3 900 1 1\n 4 800 3 0\n \
                     node 1\n 1 9000 90 0\nmemcg 2 /a\n node 0\n 7 50 8 0\n";
         assert_eq!(read_idle(text), [(3200, 7), (100, 7), (0, 2), (0, 3), (0, 8)]);
+    }
+
+    #[test]
+    fn room_is_of_idle_tenants_pages() {
+        let (_tree, roots) = super::super::tests::steerable();
+        let file = roots.sys.join("kernel/debug/lru_gen");
+        fixture::put(&roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n");
+        let mut tenants = Groups::default();
+        tenants.add_tree(&roots, &roots.cgroup.join("a"));
+        let mut ordered = |most| {
+            let text = "memcg 1 /\n node 0\n 1 90 5 2\n 2 9 9 9\n 3 9 9 9\n\
+                        memcg 2 /a/b\n node 0\n 6 50 8 0\n 7 40 4 0\n 8 9 1 1\n 9 2 70 0\n";
+            fixture::put(&file, text);
+            make_room(&roots, &tenants, &[0], Pages(most), &mut Reader::default()).unwrap();
+            let order = fs::read_to_string(&file).unwrap();
+            (order != text).then_some(order)
+        };
+        assert_eq!(ordered(10).unwrap(), "- 2 0 7 200 10");
+        assert_eq!(ordered(100).unwrap(), "- 2 0 7 200 12", "not what is in use");
+        assert_eq!(ordered(0), None);
     }
 
     #[test]

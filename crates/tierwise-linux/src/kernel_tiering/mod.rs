@@ -25,8 +25,9 @@ use crate::settings::{Knob, RestoreReport, Settings};
 
 pub use costs::{copy_cost, fault_cost};
 pub use counters::VmstatCounters;
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use idle::idle_of;
-pub use idle::{age, idle_pages};
+pub use idle::{age, idle_pages, make_room};
 
 /// `NUMA_BALANCING_MEMORY_TIERING` (`include/linux/sched/sysctl.h`).
 const MEMORY_TIERING: u64 = 2;

@@ -5,8 +5,8 @@
 //! up to 64 times as long as configured; well below it they become shorter again. Above the cap
 //! monitoring is suspended until the average is below the budget. Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
-//! polling tenants' services, each of which has a budget of its own. That of answering HTTP does not
-//! count either: any local user can ask without end, and must not end monitoring by it.
+//! polling tenants' services, each of which has a budget of its own. That of answering HTTP does
+//! not count either: any local user can ask without end, and must not end monitoring by it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -58,8 +58,8 @@ pub struct CpuBudget {
     moving: Duration,
     /// CPU time of polling tenants, each of which has a budget of its own for it.
     polling: Duration,
-    /// The clock of the CPU time for answering whoever asks. It is read with the process's: a second
-    /// of many answers that is subtracted a second later would suspend monitoring.
+    /// The clock of the CPU time for answering whoever asks. It is read with the process's: a
+    /// second of many answers that is subtracted a second later would suspend monitoring.
     answering: fn() -> Duration,
     total: Duration,
     throttle: f64,

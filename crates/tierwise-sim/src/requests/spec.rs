@@ -86,8 +86,8 @@ impl ServiceSpec {
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///
     /// # Errors
-    /// The units are too many, the trace lacks pages that a request touches, or the misses alone take
-    /// longer than the knee allows.
+    /// The units are too many, the trace lacks pages that a request touches, or the misses alone
+    /// take longer than the knee allows.
     pub fn mix(&self, units: u32, windows: &[Window], fast_ns: f64) -> Result<Mix, RequestError> {
         if units > MAX_UNITS {
             return Err(RequestError::Units { resident: self.resident, units, most: MAX_UNITS });

@@ -15,9 +15,9 @@ const MAX_REST: Duration = Duration::from_secs(600);
 
 /// The time of the next turn.
 #[derive(Debug)]
-pub(super) struct Pace(Instant);
+pub(super) struct RestPace(Instant);
 
-impl Pace {
+impl RestPace {
     /// The first turn is after an interval.
     pub(super) fn new() -> Self {
         Self(Instant::now() + INTERVAL)

@@ -12,7 +12,7 @@ use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
 use super::cache_promotion::CachePromotion;
-use super::pace::{ORDERS, Pace};
+use super::pace::{ORDERS, RestPace};
 use super::refusal::Refusal;
 use crate::config::LimitText;
 
@@ -23,19 +23,24 @@ const MAX: Bytes = Bytes(32 << 20);
 /// The state of both directions.
 #[derive(Debug)]
 pub(super) struct PageCache {
-    pace: Pace,
+    pace: RestPace,
     pub(super) refusal: Refusal,
     pub(super) promotion: CachePromotion,
 }
 
 impl PageCache {
     pub(super) fn new() -> Self {
-        Self { pace: Pace::new(), refusal: Refusal::default(), promotion: CachePromotion::new() }
+        Self {
+            pace: RestPace::new(),
+            refusal: Refusal::default(),
+            promotion: CachePromotion::new(),
+        }
     }
 }
 
 impl Daemon {
-    /// Makes the kernel demote the page cache above caps, once per second. Reports a refusal once, and the daemon tries again later.
+    /// Makes the kernel demote the page cache above caps, once per second. Reports a refusal once,
+    /// and tries again later.
     pub(super) fn demote_page_cache(&mut self) {
         if !self.page_cache.pace.is_due() {
             return;

@@ -79,13 +79,13 @@ impl Steered {
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
-    ) -> tierwise_linux::error::Result<KernelReading> {
-        self.find_idle_pages(roots, world)?;
+    ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
+        let is_fresh = self.find_idle_pages(roots, world)?;
         self.last = VmstatCounters::read(roots)?;
         let free = world.free().first().copied().unwrap_or_default();
         let tiers = world.host().topology().tiers;
         let kept = tiers.first().map_or(Pages(0), |tier| tier.watermarks.high);
-        Ok(KernelReading {
+        let reading = KernelReading {
             promoted: self.last.promoted,
             candidates: self.last.candidates,
             demoted: self.last.demoted,
@@ -96,30 +96,37 @@ impl Steered {
                 .flat_map(|i| world.usage(TenantId(i as u16)).iter().skip(1).copied())
                 .sum(),
             fast: self.fast.clone(),
-        })
+        };
+        Ok((reading, is_fresh))
     }
 
-    /// Ages the tenants' control groups and reads the generations, each when it is due.
+    /// Counts the tenants' idle pages and reads the generations, each when it is due. Before another
+    /// scan of a series it demotes idle pages, as many as had no room in the last. Returns true if
+    /// idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
-    ) -> tierwise_linux::error::Result<()> {
+    ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let part = MAX_AGEING * self.costs.cpus;
         let due = |cost: Duration| Instant::now() + cost.div_f64(part).clamp(INTERVAL, MAX_AGE);
-        let ages = self.age_at <= Instant::now();
-        if ages {
+        let is_due = self.age_at <= Instant::now() && !self.course.scans;
+        let counts = is_due || self.law.wants_count();
+        if counts {
             let tenants = managed(roots, world.tracker());
-            self.age_at = due(kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?);
+            let cost = kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?;
+            self.age_at = due(cost);
+            let room = self.law.room();
+            kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader)?;
         }
-        if ages || self.list_at <= Instant::now() {
+        if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
             let read = kernel_tiering::idle_pages(roots, nodes, &mut self.reader);
             self.list_at = due(thread_cpu().saturating_sub(before));
             self.fast = read?;
         }
-        Ok(())
+        Ok(counts)
     }
 }
 
@@ -239,16 +246,17 @@ impl Daemon {
     pub(super) fn steer(&mut self) {
         self.follow_limits();
         let Some(steered) = &mut self.steering.active else { return };
-        let interval = if steered.course.scans { SCAN_INTERVAL } else { INTERVAL };
+        let scans = steered.course.scans || steered.law.wants_count();
+        let interval = if scans { SCAN_INTERVAL } else { INTERVAL };
         self.world.set_max_wait(interval);
         if steered.read_at.elapsed() < interval {
             return;
         }
         steered.read_at = Instant::now();
         let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
-        let read = steered.reading(roots, &self.world).and_then(|reading| {
+        let read = steered.reading(roots, &self.world).and_then(|(reading, is_fresh)| {
             let now = Timestamp::ZERO + steered.started.elapsed();
-            let course = steered.law.update(now, &reading);
+            let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
             if is_worth_telling(&steered.course, &course) {

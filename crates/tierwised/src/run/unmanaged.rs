@@ -13,7 +13,7 @@ use tierwise_linux::roots::Roots;
 use tierwise_linux::tenant::TenantTracker;
 
 use super::Daemon;
-use super::pace::{ORDERS, Pace};
+use super::pace::{ORDERS, RestPace};
 use super::refusal::Refusal;
 
 /// Maximum demoted per round: the call returns when it is done, and a round must not be long.
@@ -26,7 +26,7 @@ const AHEAD: u64 = 32;
 /// The state of the feature.
 #[derive(Debug)]
 pub(super) struct Unmanaged {
-    pace: Pace,
+    pace: RestPace,
     pub(super) refusal: Refusal,
     maker: RoomMaker,
     demoted: Bytes,
@@ -35,7 +35,7 @@ pub(super) struct Unmanaged {
 impl Unmanaged {
     pub(super) fn new() -> Self {
         Self {
-            pace: Pace::new(),
+            pace: RestPace::new(),
             refusal: Refusal::default(),
             maker: RoomMaker::new(ORDERS),
             demoted: Bytes(0),

@@ -139,6 +139,6 @@ memcg    43 /other
 
     #[test]
     fn cache_that_is_too_young_is_aged() {
-        assert_eq!(demoted(YOUNG, 1 << 20), (Bytes(0), "+ 42 0 8".into()));
+        assert_eq!(demoted(YOUNG, 1 << 20), (Bytes(0), "+ 42 0 8 200".into()));
     }
 }

@@ -29,6 +29,7 @@
 
 pub mod scan;
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
@@ -147,7 +148,7 @@ pub fn victims(reading: &KernelReading) -> PromotionVictims {
     }
     let mut classes: Vec<&IdlePages> =
         reading.fast.iter().filter(|c| c.idle >= MIN_IDLE && c.pages > Pages(0)).collect();
-    classes.sort_by(|a, b| b.idle.cmp(&a.idle));
+    classes.sort_by_key(|class| Reverse(class.idle));
     let mut long = None;
     for class in &classes {
         pages = pages.saturating_add(class.pages.0);

@@ -156,7 +156,7 @@ mod tests {
         fixture::put(&roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n");
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        let mut ordered = |most| {
+        let ordered = |most| {
             let text = "memcg 1 /\n node 0\n 1 90 5 2\n 2 9 9 9\n 3 9 9 9\n\
                         memcg 2 /a/b\n node 0\n 6 50 8 0\n 7 40 4 0\n 8 9 1 1\n 9 2 70 0\n";
             fixture::put(&file, text);

@@ -122,7 +122,7 @@ pub struct PromotionVictims {
     /// Base pages, with those that are free.
     pub pages: Pages,
     /// They are idle for the first time at least, and [`MIN_VICTIMS`] of the fast tier for the
-    /// second; `None` if enough are free.
+    /// second; `None` if all are free.
     pub idle: Option<(Duration, Duration)>,
 }
 
@@ -142,14 +142,12 @@ pub struct PromotionVictims {
 /// ```
 pub fn victims(reading: &KernelReading) -> PromotionVictims {
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
-    let mut pages = reading.free.0;
-    if pages as f64 >= enough {
-        return PromotionVictims { pages: Pages(pages), idle: None };
-    }
     let mut classes: Vec<&IdlePages> =
         reading.fast.iter().filter(|c| c.idle >= MIN_IDLE && c.pages > Pages(0)).collect();
     classes.sort_by_key(|class| Reverse(class.idle));
-    let mut long = None;
+    // Free pages are idle for longest.
+    let mut pages = reading.free.0;
+    let mut long = (pages as f64 >= enough).then_some(2 * MAX_THRESHOLD);
     for class in &classes {
         pages = pages.saturating_add(class.pages.0);
         if long.is_none() && pages as f64 >= enough {
@@ -157,10 +155,11 @@ pub fn victims(reading: &KernelReading) -> PromotionVictims {
         }
     }
     match (classes.last(), long) {
+        (_, None) => PromotionVictims::default(),
+        (None, Some(_)) => PromotionVictims { pages: Pages(pages), idle: None },
         (Some(shortest), Some(long)) => {
             PromotionVictims { pages: Pages(pages), idle: Some((shortest.idle, long)) }
         }
-        _ => PromotionVictims::default(),
     }
 }
 

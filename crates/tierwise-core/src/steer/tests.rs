@@ -30,6 +30,13 @@ fn threshold_is_half_of_idle_time() {
 }
 
 #[test]
+fn free_pages_hide_no_idle_ones() {
+    let found = victims(&KernelReading { free: Pages(10_000), ..idle(100, 50_000) });
+    let idle = Some((Duration::from_millis(100), 2 * MAX_THRESHOLD));
+    assert_eq!(found, PromotionVictims { pages: Pages(60_000), idle });
+}
+
+#[test]
 fn fast_tier_in_use_is_left_alone() {
     let mut steering = Steering::new(COSTS);
     // A hundredth is idle.

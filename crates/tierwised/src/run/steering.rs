@@ -100,9 +100,9 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the tenants' idle pages and reads the generations, each when it is due. Before another
-    /// scan of a series it demotes idle pages, as many as had no room in the last. Returns true if
-    /// idle pages were counted.
+    /// Counts the tenants' idle pages and reads the generations, each when it is due. Before
+    /// another scan of a series it demotes idle pages, as many as had no room in the last. Returns
+    /// true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,

@@ -26,7 +26,7 @@ load = 0.5
 [[workload]]
 name = "other"
 loops = 100000
-footprint = "96MiB"
+footprint = "64MiB"
 [workload.generator]
 pattern = "zipf"
 footprint = "4MiB"

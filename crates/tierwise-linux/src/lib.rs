@@ -3,6 +3,7 @@
 //! All paths start at [`roots::Roots`], so that tests run on a tree of their own. The lab covers
 //! what only a real kernel can show.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod bytes;

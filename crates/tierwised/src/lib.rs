@@ -10,6 +10,7 @@
 //! - [`http`]: the view over HTTP on loopback, read-only.
 //! - [`system`]: privileges, systemd, logs.
 
+#![cfg_attr(not(test), warn(unreachable_pub))]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod args;

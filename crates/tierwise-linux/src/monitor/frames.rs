@@ -16,11 +16,11 @@ use crate::roots::Roots;
 
 /// Bytes of addresses that get one access count: an eighth of a huge page. DAMON's regions of
 /// physical memory are megabytes, so that smaller pieces would not be more exact.
-pub const PIECE: u64 = 256 << 10;
+pub(super) const PIECE: u64 = 256 << 10;
 
 /// Pages looked up per collection, to which the rest of the current process comes: 4 GiB of memory,
 /// whose page tables take some ten milliseconds.
-pub const PAGES: usize = 1 << 20;
+pub(super) const PAGES: usize = 1 << 20;
 
 /// Looks up the frames of processes.
 #[derive(Debug)]
@@ -33,17 +33,17 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub fn new(roots: &Roots) -> Self {
+    pub(super) fn new(roots: &Roots) -> Self {
         Self { walk: Walk::new(roots), next: 0, pages: Vec::new() }
     }
 
     /// Sets the processes whose frames are looked up.
-    pub fn set(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+    pub(super) fn set(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         self.walk.set(processes, |_, _| Ok(()))
     }
 
     /// Adds regions of processes' addresses to a report of physical memory.
-    pub fn find_owners(&mut self, report: &mut AccessReport) -> Result<()> {
+    pub(super) fn find_owners(&mut self, report: &mut AccessReport) -> Result<()> {
         let (first, mut index, mut monitored, mut next) = (self.next, 0, 0, 0);
         let pages = &mut self.pages;
         let AccessReport { sampled, regions, physical, .. } = report;

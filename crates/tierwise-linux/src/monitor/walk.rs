@@ -41,7 +41,7 @@ fn one_of_many(process: Process, error: LinuxError) -> Result<()> {
 }
 
 impl Walk {
-    pub fn new(roots: &Roots) -> Self {
+    pub(super) fn new(roots: &Roots) -> Self {
         Self {
             roots: roots.clone(),
             reader: Reader::default(),
@@ -53,7 +53,7 @@ impl Walk {
     }
 
     /// Replaces the processes. Opens the files of each new one and calls `start` with it.
-    pub fn set(
+    pub(super) fn set(
         &mut self,
         processes: &[MonitorTarget],
         mut start: impl FnMut(&Roots, Task) -> Result<()>,
@@ -82,7 +82,7 @@ impl Walk {
         Ok((task, mounts))
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.processes.clear();
     }
 
@@ -91,7 +91,7 @@ impl Walk {
     ///
     /// # Errors
     /// The machine lacks what is needed to monitor any process.
-    pub fn each(
+    pub(super) fn each(
         &mut self,
         mut monitor: impl FnMut(
             &Roots,

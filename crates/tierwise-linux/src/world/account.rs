@@ -53,7 +53,7 @@ pub(super) struct DaemonAccount {
 
 impl DaemonAccount {
     /// An account without faults or events.
-    pub fn new(cpu_budget: CpuBudget) -> Self {
+    pub(super) fn new(cpu_budget: CpuBudget) -> Self {
         Self {
             cpu_budget,
             faults: Faults::default(),
@@ -63,7 +63,7 @@ impl DaemonAccount {
     }
 
     /// Reads the CPU time used. A change of the throttle or a suspension becomes an event.
-    pub fn read_cpu(&mut self, now: Timestamp) {
+    pub(super) fn read_cpu(&mut self, now: Timestamp) {
         let (before, suspended) = (self.cpu_budget.throttle(), self.cpu_budget.suspended());
         let read = self.cpu_budget.read(now);
         self.faults.absorb(|| FaultScope::Machine, read);
@@ -76,7 +76,7 @@ impl DaemonAccount {
     }
 
     /// Shortest wait between two rounds, by the CPU time left. A wake-up ends it earlier.
-    pub fn shortest_wait(&self, interval: Duration) -> Duration {
+    pub(super) fn shortest_wait(&self, interval: Duration) -> Duration {
         if self.cpu_budget.suspended() {
             return SUSPENDED_WAIT;
         }
@@ -85,7 +85,7 @@ impl DaemonAccount {
     }
 
     /// Turns faults into events, as far as they are worth reporting.
-    pub fn report_faults(&mut self, now: Timestamp) {
+    pub(super) fn report_faults(&mut self, now: Timestamp) {
         let events = &mut self.events;
         self.ledger.take(&mut self.faults, now, |report| {
             events.push(match report {

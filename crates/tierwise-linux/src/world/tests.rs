@@ -367,9 +367,9 @@ fn ended_tenant_has_no_pages() {
     let mut report = Observation::default();
     world.observe(&mut report).unwrap();
     assert!(world.blocks() > 0);
-    let nobody =
+    let unmatched =
         TenantSelector::Cgroup(crate::cgroup::GroupPattern::parse("not-yet.slice").unwrap());
-    world.set_tenants(vec![("me".into(), nobody)], false);
+    world.set_tenants(vec![("me".into(), unmatched)], false);
     world.observe(&mut report).unwrap();
     assert_eq!(world.blocks(), 0);
     assert!(!report.freed.is_empty() && !report.tenants[0].running);

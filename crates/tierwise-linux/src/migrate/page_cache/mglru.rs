@@ -139,12 +139,12 @@ pub(crate) struct Lines<F> {
 }
 
 impl<F: Fn(&[u8]) -> bool> Lines<F> {
-    pub fn new(wanted: F) -> Self {
+    pub(crate) fn new(wanted: F) -> Self {
         Self { wanted, memcg: None, node: None }
     }
 
     /// Takes the next line; false if it is malformed.
-    pub fn take(&mut self, line: &[u8], out: &mut Vec<Generation>) -> bool {
+    pub(crate) fn take(&mut self, line: &[u8], out: &mut Vec<Generation>) -> bool {
         let mut fields = words(line);
         match fields.next() {
             Some(b"memcg") => {

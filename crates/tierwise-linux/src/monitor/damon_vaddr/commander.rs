@@ -32,7 +32,7 @@ pub(super) struct Monitored {
 
 impl Monitored {
     /// CPU time of its kdamond so far; zero once the kdamond has ended.
-    pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
+    pub(super) fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
         let stat = self.thread.and_then(|thread| read_stat(thread, roots, reader));
         stat.map_or(Duration::ZERO, |stat| stat.cpu_time())
     }
@@ -91,7 +91,7 @@ pub(super) const TO_END: Duration = Duration::from_secs(10);
 
 impl Commands {
     /// Starts the thread.
-    pub fn start(mut commander: Commander) -> Result<Self> {
+    pub(super) fn start(mut commander: Commander) -> Result<Self> {
         let (orders, ordered) = bounded::<(DamonAttrs, DamonOrder)>(1);
         let (answer, answers) = bounded(1);
         let body = move || {
@@ -109,12 +109,12 @@ impl Commands {
     }
 
     /// True if an order is not answered yet.
-    pub fn is_pending(&self) -> bool {
+    pub(super) fn is_pending(&self) -> bool {
         self.is_pending
     }
 
     /// Gives an order, unless the last one is not answered yet.
-    pub fn give(&mut self, attrs: DamonAttrs, order: DamonOrder) {
+    pub(super) fn give(&mut self, attrs: DamonAttrs, order: DamonOrder) {
         if let Some(orders) = self.orders.as_ref().filter(|_| !self.is_pending) {
             // If the thread has ended, take() finds out.
             let _ = orders.send((attrs, order));
@@ -124,7 +124,7 @@ impl Commands {
 
     /// Takes the answer to the last order, if it comes within the limit. Without a limit it waits
     /// for the answer.
-    pub fn take(&mut self, limit: Option<Duration>) -> Result<Option<DamonAnswer>> {
+    pub(super) fn take(&mut self, limit: Option<Duration>) -> Result<Option<DamonAnswer>> {
         if !self.is_pending {
             return Ok(None);
         }
@@ -183,7 +183,7 @@ pub(super) struct Commander {
 }
 
 impl Commander {
-    pub fn new(roots: &Roots, admin: Admin, attrs: DamonAttrs, max_kdamonds: u32) -> Self {
+    pub(super) fn new(roots: &Roots, admin: Admin, attrs: DamonAttrs, max_kdamonds: u32) -> Self {
         Self {
             roots: roots.clone(),
             admin,
@@ -204,7 +204,7 @@ impl Commander {
     }
 
     /// Leaves reading regions to another thread.
-    pub fn leave_reading(&mut self) {
+    pub(super) fn leave_reading(&mut self) {
         self.traced = true;
     }
 

@@ -68,7 +68,7 @@ fn after_a_kill_only_own_settings_return() {
     settings.take(Knob::PromoteRateLimit, "100").unwrap();
     kill(settings);
     m.set(Knob::NumaBalancing, "1\n"); // another program
-    m.set(Knob::DemotionEnabled, "true\n"); // somebody gave it back already
+    m.set(Knob::DemotionEnabled, "true\n"); // another program restored it
     fs::remove_file(Knob::DamonStat.path(&m.roots)).unwrap();
 
     let report = m.restore();
@@ -185,7 +185,7 @@ fn damaged_file_is_set_aside() {
 }
 
 #[test]
-fn a_flipped_byte_stops_nobody() {
+fn flipped_byte_stops_no_reader() {
     let m = machine();
     let mut settings = m.open();
     settings.take(Knob::NumaBalancing, "0").unwrap();

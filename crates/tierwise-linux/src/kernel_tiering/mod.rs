@@ -3,10 +3,10 @@
 //!
 //! The kernel scans a thread's memory in chunks. It lengthens the time between two chunks as long
 //! as promoted pages are accessed where they now are (`update_task_scan_period`), up to
-//! `scan_period_max_ms`, and a thread takes a new period only after a scan of all of its memory. So
-//! the period stays the same here, and scanning is switched off and on by `kernel.numa_balancing`.
-//! A page that was poisoned before and is accessed while scanning is off stays where it is: what
-//! the kernel holds of it is no CPU's number (`should_numa_migrate_memory`, `cpupid_valid`).
+//! `scan_period_max_ms`; the daemon sets the maximum to the minimum. `kernel.numa_balancing` gets 2
+//! with the first scan and keeps it until steering ends. Switching it off between two scans is no
+//! way to pause: a page that was poisoned before holds a time where the kernel then expects a CPU's
+//! number, and a 7.3 kernel stopped in `task_numa_fault` when it was switched several times.
 
 mod costs;
 mod counters;
@@ -46,8 +46,9 @@ pub const KNOBS: [Knob; 6] = [
     Knob::NumaBalancing,
 ];
 
-/// Those of them that are taken only while the kernel scans.
-const SCANNING: [Knob; 3] = [Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
+/// The scan period between two scans of a series: the kernel cannot be stopped and hurried, because
+/// a thread takes a new period only after a scan of all of its memory.
+const PAUSED_PERIOD: Duration = Duration::from_secs(4);
 
 /// Checks that this kernel can be steered.
 ///
@@ -84,24 +85,20 @@ pub fn follow(
     ] {
         settings.take(knob, &value.to_string())?;
     }
-    match (course.scans, balances) {
-        (true, _) => scan(settings, roots, balances),
-        (false, true) => settings.restore_those(|knob| SCANNING.contains(&knob)).map(drop),
-        (false, false) => settings.take(Knob::NumaBalancing, "0"),
+    let mode: u64 = Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default();
+    let is_on = mode & MEMORY_TIERING != 0;
+    if !course.scans && !is_on {
+        return Ok(());
     }
-}
-
-fn scan(settings: &mut Settings, roots: &Roots, balances: bool) -> Result<()> {
-    for (knob, value) in
-        [(Knob::ScanPeriodMin, milliseconds(PERIOD)), (Knob::ScanPeriodMax, milliseconds(PERIOD))]
-    {
-        settings.take(knob, &value.to_string())?;
+    let period = milliseconds(if course.scans { PERIOD } else { PAUSED_PERIOD });
+    for knob in [Knob::ScanPeriodMin, Knob::ScanPeriodMax] {
+        settings.take(knob, &period.to_string())?;
     }
-    let mode: u64 = match balances {
-        true => Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default(),
-        false => 0,
-    };
-    settings.take(Knob::NumaBalancing, &(mode | MEMORY_TIERING).to_string())
+    if is_on {
+        return Ok(());
+    }
+    let kept = if balances { mode } else { 0 };
+    settings.take(Knob::NumaBalancing, &(kept | MEMORY_TIERING).to_string())
 }
 
 /// Restores the settings that steering took.
@@ -164,7 +161,7 @@ mod tests {
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
-        assert_eq!(shown()[5], "0", "no scan");
+        assert_eq!(shown()[3..], ["4000", "4000", "2"], "the mode is not switched");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");
@@ -180,8 +177,10 @@ mod tests {
             (Knob::NumaBalancing.read(&roots).unwrap(), period)
         };
         fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
+        assert_eq!(mode(false, true), ("1".into(), "60000".into()), "no scan is needed yet");
         assert_eq!(mode(true, true), ("3".into(), "100".into()));
-        assert_eq!(mode(false, true), ("1".into(), "60000".into()), "as it was");
+        assert_eq!(mode(false, true), ("3".into(), "4000".into()));
+        fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
         assert_eq!(mode(true, false).0, "2", "of no use on one node with CPUs");
     }
 

@@ -10,8 +10,8 @@
 //! #     fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
 //! #         window.clear();
 //! #         window.instructions = 1000;
-//! #         window.allocations.push(Allocation { page: 0, vpn: 7, kind: PageKind::Anon, order: 0,
-//! thread: 0 });
+//! #         window.allocations.push(Allocation { page: 0, vpn: 7, kind: PageBacking::Anon,
+//! #             order: 0, thread: 0 });
 //! #         window.accesses.push(PageAccess { page: 0, loads: 3, stores: 1, load_misses: 1,
 //! #             store_misses: 0, supervised: 0, thread: 0 });
 //! #         Ok(!std::mem::replace(&mut self.1, true))

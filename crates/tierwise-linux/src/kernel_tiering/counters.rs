@@ -49,7 +49,7 @@ impl VmstatCounters {
     /// Reads the text of the file. Lines of other counters may hold anything.
     ///
     /// # Errors
-    /// A counter is missing or no number: taken as 0, it would be counted anew since the machine's
+    /// A counter is missing or no number: read as 0, it would count from the machine's
     /// start when it is back.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self> {
         let problem = |line, found| LinuxError::Format {

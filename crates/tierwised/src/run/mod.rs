@@ -14,7 +14,7 @@
 //!   that it promotes.
 //! - `steering`: regulation of the kernel's own tiering, while no tenant has a limit.
 //! - `unmanaged`: demotion of idle memory of no tenant.
-//! - `pace`: how often work is done that strangers can make dear; `refusal`: when a feature that
+//! - `pace`: how often work is done whose cost other users raise; `refusal`: when a feature that
 //!   the kernel refused is tried again.
 
 mod activity;

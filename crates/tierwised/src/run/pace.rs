@@ -1,4 +1,4 @@
-//! Pace of work whose cost strangers have a part in: the kernel's list of generations is as long as
+//! Pace of work whose cost other users can raise: the kernel's list of generations is as long as
 //! there are control groups.
 
 use std::time::{Duration, Instant};

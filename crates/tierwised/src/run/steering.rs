@@ -31,7 +31,7 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 const WORTH_A_CHANGE: f64 = 0.2;
 
 /// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables. The
-/// list of all generations, whose length is in strangers' hands, may take as much.
+/// list of all generations, whose length other users decide, may take as much.
 const MAX_AGEING: f64 = 0.003;
 
 /// The longest time between two ageings: a workload that changes is found within a minute.

@@ -90,7 +90,7 @@ impl Daemon {
         }
     }
 
-    /// The part of a CPU that work which strangers can make longer may take.
+    /// The part of a CPU that work may take which other users can make longer.
     pub(super) fn cpu_part(&self) -> f64 {
         self.options.config.cpu.budget_percent / 100.0
     }

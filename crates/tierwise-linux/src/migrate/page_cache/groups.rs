@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::roots::Roots;
 
 /// Control groups, some with all groups below them. A path is looked up in a time that does not
-/// grow with the number of groups: strangers may have as many as the kernel allows.
+/// grow with the number of groups: other users may have as many as the kernel allows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Groups {
     /// With all groups below them, without a slash at the end.

@@ -88,7 +88,7 @@ pub fn probe_demotion(roots: &Roots) -> Result<()> {
     }
 }
 
-/// Time for reading all generations. Strangers may have some ten thousand groups, deep below each
+/// Time for reading all generations. Other users may have some ten thousand groups, deep below each
 /// other, and the kernel takes long to tell the path of each.
 const READING: Duration = Duration::from_millis(250);
 

@@ -34,6 +34,8 @@ mod refusal;
 pub mod setup;
 pub mod snapshot;
 mod steering;
+#[cfg(test)]
+mod tests;
 mod unmanaged;
 
 use std::path::PathBuf;

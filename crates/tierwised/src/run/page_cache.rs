@@ -54,7 +54,7 @@ impl Daemon {
         self.page_cache.pace.rest(cost.saturating_sub(orders), part);
     }
 
-    fn demote_above_caps(&mut self) {
+    pub(super) fn demote_above_caps(&mut self) {
         let wanted = self.options.config.moving.page_cache && !self.page_cache.refusal.holds();
         let world = &self.world;
         let idle = world.cpu_budget().suspended() || world.unreadable().is_some();

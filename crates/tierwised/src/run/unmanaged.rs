@@ -173,4 +173,25 @@ mod tests {
         assert_eq!(wanted(5000, 30), 100, "a thirty-second part of the tier at a time");
         assert_eq!(wanted(5000, 130), 0, "enough is free");
     }
+
+    #[test]
+    fn unreadable_process_hides_no_other_group() {
+        let machine = tempfile::tempdir().unwrap();
+        let roots = Roots::under(machine.path());
+        for pid in [7, 8] {
+            let process = roots.proc.join(pid.to_string());
+            std::fs::create_dir_all(&process).unwrap();
+            let stat = format!("{pid} (a) S 1 1 1 0 -1 0 0 0 0 0 1 2 0 0 20 0 1 0 99 0 0 0");
+            std::fs::write(process.join("stat"), stat).unwrap();
+        }
+        // A directory cannot be read as a file.
+        std::fs::create_dir(roots.proc.join("7/cgroup")).unwrap();
+        std::fs::write(roots.proc.join("8/cgroup"), "0::/user.slice\n").unwrap();
+        let tenants =
+            vec![("a".into(), "pids:7".parse().unwrap()), ("b".into(), "pids:8".parse().unwrap())];
+        let mut tracker = TenantTracker::new(tenants);
+        tracker.refresh(&roots).unwrap();
+        assert_eq!(tracker.members(TenantId(0)).count(), 1);
+        assert!(managed(&roots, &tracker).holds(b"/user.slice"));
+    }
 }

@@ -42,7 +42,7 @@ class Counts:
     user_misses: tuple[int, ...]
     """The same without the kernel's, which copies pages."""
     vmstat: dict[str, int]
-    """Returns those of COUNTERS that this kernel has."""
+    """Those of COUNTERS that this kernel has."""
     migrated: int
     promoted: int
     demoted: int

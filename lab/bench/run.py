@@ -4,6 +4,7 @@ point on."""
 import contextlib
 import signal
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tierguest import Guest
@@ -15,7 +16,7 @@ from tierguest.wait import wait_until
 
 from .course import Course, node_mib, watermarks_mib
 from .hosts import prepare
-from .measure import counts
+from .measure import Counts, counts
 from .policies import Policy
 from .programs import SOCKET, Program
 
@@ -90,15 +91,32 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
         )
     finally:
         policy.end()
+    return record(
+        before, after, at_start, room, read("/proc/zoneinfo"), course, worker.json_lines()[-1]
+    )
+
+
+def record(
+    before: Counts,
+    after: Counts,
+    at_start: Sequence[int],
+    room: Mapping[str, float],
+    zoneinfo: str,
+    course: Course,
+    printed: Mapping[str, float],
+) -> dict[str, object]:
+    """The measurements of a run. `at_start` is the program's bytes by node, `room` the fast node's
+    meminfo in MiB, `printed` the program's own figures. The host's bench.table.Run has these fields
+    and the words of the run."""
     return {
         **after.since(before),
         "resident_mib": sum(at_start) / MIB,
         "fast_mib_at_start": at_start[0] / MIB,
         "free_mib_at_start": room["MemFree"],
         "file_mib_at_start": room["FilePages"],
-        "watermarks_mib": watermarks_mib(read("/proc/zoneinfo")),
+        "watermarks_mib": watermarks_mib(zoneinfo),
         "course": course.points(),
-        "said": worker.json_lines()[-1],
+        "printed": printed,
     }
 
 

@@ -47,12 +47,18 @@ class Run:
     host: str = "equal"
     """The state of the fast node before the run (bench/hosts.py)."""
     user_misses: tuple[int, ...] = ()
-    """Returns the misses by node, without the kernel's."""
+    """Misses by node, without the kernel's."""
     free_mib_at_start: float = 0.0
     file_mib_at_start: float = 0.0
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
     vmstat: Mapping[str, int] = field(default_factory=dict)
     course: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(cls, reported: Mapping[str, Any]) -> "Run":
+        """The run that a guest reported as JSON."""
+        counts = {name: tuple(reported[name]) for name in ("misses", "user_misses")}
+        return cls(**{**reported, **counts})
 
     @property
     def fast_mib_at_end(self) -> float:

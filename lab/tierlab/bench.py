@@ -211,8 +211,7 @@ def _measure(
         if "failed" in reported:
             failures.append(f"{program.name} under {reported['policy']}: {reported['failed']}")
             return
-        counts = {name: tuple(reported[name]) for name in ("misses", "user_misses")}
-        run = Run(**{**reported, **counts})
+        run = Run.of(reported)
         block.runs.append(run)
         _report(
             f"{program.name}, {run.policy}: {run.seconds:.2f} s, "

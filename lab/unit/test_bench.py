@@ -1,5 +1,6 @@
 """The bench's tables and its comparison of rankings, and the scenario that stands for a guest."""
 
+import json
 import os
 import sys
 import tempfile
@@ -7,6 +8,7 @@ import tomllib
 import unittest
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 from bench.programs import LONG, PROGRAMS, RUNS, STANDARD, program
 from bench.ranking import compare, order, ranked
@@ -29,12 +31,27 @@ from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
 from bench.course import watermarks_mib  # noqa: E402
-from bench.measure import tiering_threads  # noqa: E402
+from bench.measure import Counts, tiering_threads  # noqa: E402
+from bench.run import record  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
 BOUND = replace(RUN, policy="all-fast", seconds=8.0, misses=(100, 0))
 TIERWISE = replace(RUN, policy="tierwise", seconds=9.0, misses=(90, 10), printed={"p99_us": 41.6})
 RUNS_OF_ONE = [BOUND, RUN, TIERWISE, replace(RUN, seconds=12.6), replace(TIERWISE, seconds=9.09)]
+
+
+class Records(unittest.TestCase):
+    def test_the_host_reads_what_a_guest_reports(self) -> None:
+        before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, {})
+        after = Counts(13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, {7: 0.5})
+        course = Mock(points=lambda: [{"seconds": 0.0, "fast_mib": 42.0}])
+        room = {"MemFree": 9.0, "FilePages": 4.0}
+        reported = record(before, after, (40 << 20, 88 << 20), room, "", course, {"p99_us": 41.6})
+        words = {"program": "stairs", "policy": "first-touch", "host": "used"}
+        run = Run.of(json.loads(json.dumps({**words, **reported})))
+        self.assertEqual((run.host, run.seconds, run.misses), ("used", 12.0, (30, 70)))
+        self.assertEqual((run.resident_mib, run.fast_mib_at_end), (128.0, 42.0))
+        self.assertEqual((run.vmstat["pgfault"], run.printed["p99_us"]), (5, 41.6))
 
 
 class Tables(unittest.TestCase):

@@ -21,4 +21,5 @@ git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml
 "${PYTHON:-python3}" scripts/style.py
 git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" format --quiet --check
+git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" check --quiet
 git ls-files -z "*.c" "*.h" | xargs -0 "$venv/bin/clang-format" --dry-run -Werror

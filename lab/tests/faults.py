@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
-from tierguest.damon import taken_places
 from tierguest.daemon import Tierwised
+from tierguest.damon import taken_places
 from tierguest.files import read
 from tierguest.program import resident_bytes
 from tierguest.settings import NUMA_BALANCING

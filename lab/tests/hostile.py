@@ -108,7 +108,7 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
     names = [f"hostile-{attempt}" for attempt in range(ATTEMPTS)]
     tenants = [(name, f"cgroup = '{name}'") for name in (*names, "healthy")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants, more=SHORT_CALLS))
-    for attempt, name in enumerate(names, 1):
+    for name in names:
         locked = _lock(guest, name, "1", within_s=WITHIN_S)
         time.sleep(LEFT_BEHIND_S)
         waiting = _waiting_moves(daemon)
@@ -117,7 +117,7 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
         locked.stop()
     else:
         raise AssertionError(f"no lock met a move: {daemon.printed()[-2000:]}")
-    guest.figure("attempts", attempt)
+    guest.figure("attempts", names.index(name) + 1)
     try:
         _serves_the_healthy(guest, daemon)
         assert _waiting_moves(daemon) == waiting, "the call was to wait all the time"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
-from tierguest.daemon import Tierwised
 from tierguest.files import write
 
 WITHIN_S = 200

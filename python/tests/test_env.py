@@ -7,10 +7,9 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+import tierwise
 from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
-
-import tierwise
 from tierwise import TierwiseEnv
 from tierwise.registration import ID
 

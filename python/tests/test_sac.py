@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-
 from tierwise import Sac, TierwiseError
 
 STATE = (0.5, 0.9, 0.3)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 import tierwise
 from tierwise import Simulation, State
 

@@ -26,7 +26,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-
 from tierwise.emt.policy.features import SAMPLES, features
 from tierwise.emt.policy.linear import NAMES
 

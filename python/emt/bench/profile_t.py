@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import timed_guest
-from workloads import WORKLOADS
-
 from tierwise.emt.policy.choose_t import Profile, choose_t
+from workloads import WORKLOADS
 
 #: Debian 13's Python, which is the guest's.
 GUEST_PYTHON = "3.13"

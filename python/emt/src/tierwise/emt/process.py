@@ -14,7 +14,6 @@ from .stats import Stats
 from .support import extension, unsupported
 from .tracking import Tracking
 
-
 OF_PARENT = "tracking goes on in the parent process"
 
 

@@ -24,7 +24,6 @@ from .errors import EmtError
 from .history import BINS, History, Row
 from .native import NativeKernel, NativeTable
 from .policy.buckets import BUCKETS
-from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
 from .report import DRAWN_BINS

@@ -114,6 +114,8 @@ pub struct Course {
     pub threshold: Duration,
     /// Base pages promoted per second at most; `None` for no limit.
     pub rate: Option<Pages>,
+    /// Time between two series of scans; zero within a series.
+    pub pause: Duration,
 }
 
 /// The pages that promotions may displace.
@@ -199,7 +201,8 @@ impl Steering {
     /// The course by the last reading.
     pub fn course(&self) -> Course {
         let threshold = Duration::from_millis(self.threshold.as_millis() as u64);
-        Course { scans: self.scanning.is_on(), threshold, rate: self.rate() }
+        let (scans, pause) = (self.scanning.is_on(), self.scanning.pause());
+        Course { scans, threshold, rate: self.rate(), pause }
     }
 
     fn rate(&self) -> Option<Pages> {

@@ -137,6 +137,14 @@ impl Scanning {
         matches!(self.state, State::On { .. })
     }
 
+    /// The whole length of the present pause; zero if there is none.
+    pub(super) fn pause(&self) -> Duration {
+        match self.state {
+            State::On { .. } => Duration::ZERO,
+            State::Off { pause, .. } => pause,
+        }
+    }
+
     /// True if another pass of a series waits for the idle pages to be counted.
     pub(super) fn continues(&self) -> bool {
         matches!(self.state, State::Off { before: Some(_), .. })
@@ -202,7 +210,7 @@ impl Scanning {
         self.state = if pays {
             State::Off { since: now, pause: Duration::ZERO, victims, before: Some(pass) }
         } else {
-            State::Off { since: now, pause: self.pause(cost), victims, before: None }
+            State::Off { since: now, pause: self.pause_after(cost), victims, before: None }
         };
         Step::Ended { took, candidates: pass.candidates, pays }
     }
@@ -218,7 +226,7 @@ impl Scanning {
         (gain, cost)
     }
 
-    fn pause(&self, cost: f64) -> Duration {
+    fn pause_after(&self, cost: f64) -> Duration {
         let seconds = cost / (MAX_SCANNING * self.costs.cpus.max(1.0));
         Duration::from_secs_f64(seconds.clamp(0.0, MAX_PAUSE.as_secs_f64())).max(MIN_PAUSE)
     }
@@ -345,9 +353,9 @@ mod tests {
     #[test]
     fn pause_has_bounds() {
         let scanning = Scanning::new(COSTS);
-        assert_eq!(scanning.pause(0.0), MIN_PAUSE);
-        assert_eq!(scanning.pause(f64::MAX), MAX_PAUSE);
+        assert_eq!(scanning.pause_after(0.0), MIN_PAUSE);
+        assert_eq!(scanning.pause_after(f64::MAX), MAX_PAUSE);
         let many = Scanning::new(SteeringCosts { cpus: 64.0, ..COSTS });
-        assert_eq!(many.pause(6.4), Duration::from_secs(10));
+        assert_eq!(many.pause_after(6.4), Duration::from_secs(10));
     }
 }

@@ -3,23 +3,19 @@
 //!
 //! The kernel scans a thread's memory in chunks. It lengthens the time between two chunks as long
 //! as promoted pages are accessed where they now are (`update_task_scan_period`), up to
-//! `scan_period_max_ms`; the daemon sets the maximum to the minimum. `kernel.numa_balancing` gets 2
-//! with the first scan and keeps it until steering ends. Switching it off between two scans is no
-//! way to pause: a page that was poisoned before holds a time where the kernel then expects a CPU's
-//! number, and a 7.3 kernel stopped in `task_numa_fault` when it was switched several times.
+//! `scan_period_max_ms`, and a thread takes a new period only after a scan of all of its memory. So
+//! the period stays the same here, and [`switch`] switches scanning on and off.
 
 mod costs;
 mod counters;
 mod idle;
+mod switch;
 
-use std::time::Duration;
-
-use tierwise_core::steer::{Course, PERIOD};
+use tierwise_core::steer::Course;
 use tierwise_core::units::Bytes;
 
 use crate::error::Result;
 use crate::migrate::page_cache::mglru;
-use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 use crate::settings::{Knob, RestoreReport, Settings};
 
@@ -28,15 +24,9 @@ pub use counters::VmstatCounters;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use idle::idle_of;
 pub use idle::{age, idle_pages, make_room};
+use switch::Step;
 
-/// `NUMA_BALANCING_MEMORY_TIERING` (`include/linux/sched/sysctl.h`).
-const MEMORY_TIERING: u64 = 2;
-
-/// `numa_balancing_promote_rate_limit_MBps` without a limit: the kernel's default.
-const NO_LIMIT: u64 = 65536;
-
-/// The settings that steering takes, in the order in which they are set: the scan starts last, with
-/// a period that each thread reads once.
+/// The settings that steering takes.
 pub const KNOBS: [Knob; 6] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
@@ -45,10 +35,6 @@ pub const KNOBS: [Knob; 6] = [
     Knob::ScanPeriodMax,
     Knob::NumaBalancing,
 ];
-
-/// The scan period between two scans of a series: the kernel cannot be stopped and hurried, because
-/// a thread takes a new period only after a scan of all of its memory.
-const PAUSED_PERIOD: Duration = Duration::from_secs(4);
 
 /// Checks that this kernel can be steered.
 ///
@@ -59,11 +45,20 @@ pub fn probe(roots: &Roots) -> Result<()> {
     KNOBS.iter().try_for_each(|knob| knob.read(roots).map(drop))
 }
 
-/// Sets the kernel's tiering to a course; `most` is the most that may be promoted per second.
-///
-/// `balances` is true where the kernel's balancing between nodes (`kernel.numa_balancing` 1) has a
-/// purpose: where several nodes have CPUs. It then goes on as it is. Elsewhere it is switched off,
-/// because it poisons the fast pages too.
+/// The machine's part in a course.
+#[derive(Debug, Clone, Copy)]
+pub struct SteeringLimits {
+    /// The most that may be promoted per second.
+    pub most: Bytes,
+    /// Several nodes have CPUs, so that the kernel's balancing between nodes
+    /// (`kernel.numa_balancing` 1) has a purpose and goes on as it is. Elsewhere it is switched
+    /// off, because it poisons the fast pages too.
+    pub balances: bool,
+    /// Free memory of the fastest tier.
+    pub free: Bytes,
+}
+
+/// Sets the kernel's tiering to a course.
 ///
 /// # Errors
 /// A setting is not there or is refused.
@@ -71,34 +66,18 @@ pub fn follow(
     settings: &mut Settings,
     roots: &Roots,
     course: &Course,
-    most: Bytes,
-    balances: bool,
+    limits: &SteeringLimits,
 ) -> Result<()> {
-    let most = (most.0 >> 20).clamp(1, NO_LIMIT);
-    // The kernel counts whole MiB per second, and takes 0 for no promotion at all.
-    let limit =
-        course.rate.map_or(NO_LIMIT, |pages| (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1));
-    for (knob, value) in [
-        (Knob::DemotionEnabled, 1),
-        (Knob::PromoteRateLimit, limit.min(most)),
-        (Knob::HotThreshold, milliseconds(course.threshold)),
-    ] {
-        settings.take(knob, &value.to_string())?;
-    }
     let mode: u64 = Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default();
-    let is_on = mode & MEMORY_TIERING != 0;
-    if !course.scans && !is_on {
-        return Ok(());
+    for step in switch::steps(course, limits, mode) {
+        match step {
+            Step::Set(knob, value) => settings.take(knob, &value.to_string())?,
+            Step::Restore(knobs) => {
+                settings.restore_those(|knob| knobs.contains(&knob)).map(drop)?
+            }
+        }
     }
-    let period = milliseconds(if course.scans { PERIOD } else { PAUSED_PERIOD });
-    for knob in [Knob::ScanPeriodMin, Knob::ScanPeriodMax] {
-        settings.take(knob, &period.to_string())?;
-    }
-    if is_on {
-        return Ok(());
-    }
-    let kept = if balances { mode } else { 0 };
-    settings.take(Knob::NumaBalancing, &(kept | MEMORY_TIERING).to_string())
+    Ok(())
 }
 
 /// Restores the settings that steering took.
@@ -109,13 +88,10 @@ pub fn stop(settings: &mut Settings) -> Result<RestoreReport> {
     settings.restore_those(|knob| KNOBS.contains(&knob))
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    duration.as_millis() as u64
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use proptest::prelude::*;
     use tierwise_core::units::Pages;
@@ -142,7 +118,12 @@ mod tests {
     }
 
     fn course(scans: bool, rate: Option<Pages>) -> Course {
-        Course { scans, threshold: Duration::from_millis(40), rate }
+        let pause = if scans { Duration::ZERO } else { Duration::from_secs(7) };
+        Course { scans, threshold: Duration::from_millis(40), rate, pause }
+    }
+
+    fn limits(most: Bytes, balances: bool) -> SteeringLimits {
+        SteeringLimits { most, balances, free: Bytes(1 << 20) }
     }
 
     #[test]
@@ -154,14 +135,15 @@ mod tests {
         let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
         settings.take(Knob::DamonStat, "0").unwrap();
         let mut set = |scans, rate, balances| {
-            follow(&mut settings, &roots, &course(scans, rate), Bytes(1 << 30), balances).unwrap();
+            let limits = limits(Bytes(1 << 30), balances);
+            follow(&mut settings, &roots, &course(scans, rate), &limits).unwrap();
             shown()
         };
         let scanning = ["1", "1024", "40", "100", "100", "2"];
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
-        assert_eq!(shown()[3..], ["4000", "4000", "2"], "the mode is not switched");
+        assert_eq!(shown()[5], "0", "no scan");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");
@@ -172,14 +154,15 @@ mod tests {
         let (tree, roots) = steerable();
         let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
         let mut mode = |scans, balances| {
-            follow(&mut settings, &roots, &course(scans, None), Bytes(1), balances).unwrap();
+            let limits = limits(Bytes(1), balances);
+            follow(&mut settings, &roots, &course(scans, None), &limits).unwrap();
             let period = Knob::ScanPeriodMax.read(&roots).unwrap();
             (Knob::NumaBalancing.read(&roots).unwrap(), period)
         };
         fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
         assert_eq!(mode(false, true), ("1".into(), "60000".into()), "no scan is needed yet");
         assert_eq!(mode(true, true), ("3".into(), "100".into()));
-        assert_eq!(mode(false, true), ("3".into(), "4000".into()));
+        assert_eq!(mode(false, true), ("1".into(), "60000".into()), "as it was");
         fs::write(Knob::NumaBalancing.path(&roots), "1").unwrap();
         assert_eq!(mode(true, false).0, "2", "of no use on one node with CPUs");
     }
@@ -237,7 +220,7 @@ mod tests {
             let most = Bytes(rate);
             let _ = maker.make_room(&roots, &Groups::default(), &[0], Duration::ZERO, most);
             let course = course(true, Some(Pages(rate)));
-            let started = follow(&mut settings, &roots, &course, most, false);
+            let started = follow(&mut settings, &roots, &course, &limits(most, false));
             prop_assert_eq!(started.is_ok(), before.iter().all(Option::is_some));
             prop_assert!(stop(&mut settings).is_ok());
             prop_assert_eq!(shown(), before);

@@ -8,6 +8,7 @@
 //! since stays.
 
 mod knob;
+mod promotion;
 mod saved;
 mod state;
 
@@ -26,4 +27,5 @@ pub(crate) fn fuzz_state(bytes: &[u8]) {
 }
 
 pub use knob::Knob;
+pub(crate) use promotion::MEMORY_TIERING;
 pub use saved::{Fate, RestoreReport, Settings, restore_after};

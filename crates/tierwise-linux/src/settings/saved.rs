@@ -3,8 +3,10 @@
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::knob::Knob;
+use super::promotion;
 use super::state::{self, KnobChange};
 use crate::error::{LinuxError, Result};
 use crate::file;
@@ -160,6 +162,13 @@ impl Settings {
     /// The kernel does not have the setting, the setting cannot have the value, the kernel refuses
     /// it, or the state file cannot be written (the setting is unchanged then).
     pub fn take(&mut self, knob: Knob, value: &str) -> Result<()> {
+        if knob == Knob::NumaBalancing && promotion::switches_on(&self.roots, value) {
+            return self.without_promotions(|settings| settings.set(knob, value));
+        }
+        self.set(knob, value)
+    }
+
+    fn set(&mut self, knob: Knob, value: &str) -> Result<()> {
         let wanted = knob.canonical(value).ok_or_else(|| LinuxError::Missing {
             what: format!("{}: found {value:?}", knob.name()),
             remedy: format!("allowed: {}", knob.allowed()),
@@ -202,6 +211,41 @@ impl Settings {
     /// # Errors
     /// As [`Settings::restore`].
     pub fn restore_those(&mut self, wanted: impl Fn(Knob) -> bool) -> Result<RestoreReport> {
+        if !wanted(Knob::NumaBalancing) || !self.restoring_switches_on() {
+            return self.restore_each(wanted);
+        }
+        let mut report = self
+            .without_promotions(|settings| settings.restore_each(|k| k == Knob::NumaBalancing))?;
+        report.fates.extend(self.restore_each(wanted)?.fates);
+        Ok(report)
+    }
+
+    fn restoring_switches_on(&self) -> bool {
+        let mode = self.changes.iter().find(|change| change.knob == Knob::NumaBalancing);
+        mode.is_some_and(|mode| {
+            let is_ours = mode.knob.read(&self.roots).is_ok_and(|now| mode.written.contains(&now));
+            is_ours && promotion::switches_on(&self.roots, &mode.before)
+        })
+    }
+
+    /// Switches the kernel's promotion on by `act` while nothing can be promoted ([`promotion`]).
+    fn without_promotions<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let knob = Knob::PromoteRateLimit;
+        let is_taken = self.changes.iter().any(|change| change.knob == knob);
+        // Kernels before 6.1 have no limit.
+        let Ok(limit) = knob.read(&self.roots) else { return act(self) };
+        self.set(knob, promotion::NONE)?;
+        let done = act(self);
+        thread::sleep(promotion::FAULT_ENDS);
+        if is_taken {
+            self.set(knob, &limit)?;
+        } else {
+            self.restore_each(|changed| changed == knob)?;
+        }
+        done
+    }
+
+    fn restore_each(&mut self, wanted: impl Fn(Knob) -> bool) -> Result<RestoreReport> {
         let mut report = RestoreReport::default();
         if !self.changes.iter().any(|change| wanted(change.knob)) {
             return Ok(report);

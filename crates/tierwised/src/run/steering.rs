@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{self, Course, IdlePages, KernelReading, Steering, SteeringCosts};
-use tierwise_core::units::{Pages, TenantId, Timestamp};
-use tierwise_linux::kernel_tiering::{self, VmstatCounters};
+use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
+use tierwise_linux::kernel_tiering::{self, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -55,8 +55,7 @@ pub(super) struct SteeringState {
 struct Steered {
     law: Steering,
     costs: SteeringCosts,
-    /// Several nodes have CPUs, between which the kernel balances memory.
-    balances: bool,
+    limits: SteeringLimits,
     /// Set in the kernel.
     course: Course,
     first: VmstatCounters,
@@ -214,10 +213,14 @@ impl Daemon {
         let host = self.world.host();
         let costs = costs(host)?;
         let law = Steering::new(costs);
-        let (course, rate) = (law.course(), self.options.config.moving.rate.bytes());
-        let balances = host.has_several_cpu_nodes();
+        let course = law.course();
+        let limits = SteeringLimits {
+            most: self.options.config.moving.rate.bytes(),
+            balances: host.has_several_cpu_nodes(),
+            free: free(&self.world),
+        };
         let first = VmstatCounters::read(roots)?;
-        let set = kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances);
+        let set = kernel_tiering::follow(&mut self.settings, roots, &course, &limits);
         if let Err(e) = set {
             self.restore_kernel();
             return Err(e);
@@ -226,7 +229,7 @@ impl Daemon {
         Ok(Steered {
             law,
             costs,
-            balances,
+            limits,
             course,
             first,
             last: first,
@@ -253,15 +256,16 @@ impl Daemon {
             return;
         }
         steered.read_at = Instant::now();
-        let (roots, rate) = (&self.options.roots, self.options.config.moving.rate.bytes());
+        let roots = &self.options.roots;
+        steered.limits.most = self.options.config.moving.rate.bytes();
+        steered.limits.free = free(&self.world);
         let read = steered.reading(roots, &self.world).and_then(|(reading, is_fresh)| {
             let now = Timestamp::ZERO + steered.started.elapsed();
             let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
             if is_worth_telling(&steered.course, &course) {
-                let balances = steered.balances;
-                kernel_tiering::follow(&mut self.settings, roots, &course, rate, balances)?;
+                kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
                 steered.course = course;
             }
             Ok(())
@@ -290,6 +294,11 @@ impl Daemon {
             hint_faults: last.hint_faults.saturating_sub(first.hint_faults),
         })
     }
+}
+
+/// Free memory of the fastest tier.
+fn free(world: &LiveWorld) -> Bytes {
+    world.free().first().copied().unwrap_or_default().in_bytes(world.host().page_size)
 }
 
 fn is_worth_telling(old: &Course, new: &Course) -> bool {

@@ -1,8 +1,11 @@
+use std::cell::RefCell;
 use std::fs;
+use std::rc::Rc;
 
 use tempfile::TempDir;
 
 use super::*;
+use crate::file::injected;
 use crate::topology::fixture;
 
 struct TestHost {
@@ -251,4 +254,47 @@ fn unwritable_state_leaves_the_setting() {
     fs::remove_dir_all(&directory).unwrap();
     assert!(settings.take(Knob::NumaBalancing, "0").is_err());
     assert_eq!(m.shows(Knob::NumaBalancing), "2");
+}
+
+/// A fault that meets the switch would promote a page whose last CPU is a time.
+#[test]
+fn promotion_is_off_when_switched_on() {
+    let m = machine();
+    m.set(Knob::NumaBalancing, "0");
+    m.set(Knob::PromoteRateLimit, "65536");
+    let (mode, limit) =
+        [Knob::NumaBalancing, Knob::PromoteRateLimit].map(|knob| knob.path(&m.roots)).into();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (notes, read_mode) = (Rc::clone(&seen), mode.clone());
+    injected::set(move |path| {
+        if path == read_mode {
+            let both = [&read_mode, &limit].map(|path| fs::read_to_string(path).unwrap());
+            notes.borrow_mut().push(both.map(|text| text.trim().to_owned()));
+        }
+        None
+    });
+    let limits_when_on = || {
+        let on = seen.take().into_iter().filter(|[mode, _]| mode != "0");
+        on.map(|[_, limit]| limit).collect::<Vec<_>>()
+    };
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "2").unwrap();
+    assert_eq!(limits_when_on(), ["0"], "when the new mode was read back");
+    assert_eq!(m.shows(Knob::PromoteRateLimit), "65536");
+    settings.take(Knob::PromoteRateLimit, "7").unwrap();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    settings.take(Knob::NumaBalancing, "2").unwrap();
+    assert_eq!(m.shows(Knob::PromoteRateLimit), "7", "as it was taken");
+    drop(settings);
+    assert_eq!(m.shows(Knob::PromoteRateLimit), "65536");
+    // The original mode promotes.
+    m.set(Knob::NumaBalancing, "2");
+    let mut settings = m.open();
+    settings.take(Knob::NumaBalancing, "0").unwrap();
+    seen.take();
+    let report = settings.restore().unwrap();
+    assert_eq!(report.fates, [(Knob::NumaBalancing, Fate::Restored { to: "2".into() })]);
+    assert_eq!(limits_when_on(), Vec::<String>::new(), "it is not read back");
+    assert_eq!(m.shows(Knob::PromoteRateLimit), "65536");
+    injected::end();
 }

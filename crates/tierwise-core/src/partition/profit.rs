@@ -24,7 +24,7 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::units::{PageId, TenantId, Timestamp};
 
-/// Slots of the table: 384 KiB. Later moves replace earlier ones.
+/// Slots of the table: 256 KiB. Later moves replace earlier ones.
 const SLOTS: usize = 1 << 14;
 
 /// Promotion does not pay if promoted pages are accessed less than this part as often as demoted

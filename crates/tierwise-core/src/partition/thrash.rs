@@ -31,7 +31,7 @@ use crate::stage::Estimator;
 use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
-/// Slots of the table: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled,
+/// Slots of the table: 384 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled,
 /// a period of 5 s holds the promotions of 50 000 pages per second, as many as one core migrates.
 const SLOTS: usize = 1 << 14;
 

@@ -4,9 +4,9 @@
 //! estimator's scan alone, "tick" all work of the engine in an interval. The tables are larger than
 //! any cache.
 //!
-//! `cargo bench -p tierwise-core --bench tick -- update/clock` runs one of them.
+//! `cargo bench -p tierwise-core --bench tick -- update/clock` runs one benchmark.
 
-// A benchmark may fail as a test may.
+// A failed benchmark panics, as a failed test does.
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -33,7 +33,7 @@ const SIZES: [u32; 2] = [10_000_000, 100_000_000];
 /// One page in ten is referenced in an interval.
 const REFERENCED: u32 = 10;
 
-/// 2^62 pages per scan.
+/// 2^62 pages per scan: more than any table has, so that one scan covers every page.
 const ALL_PAGES: &str = "scan_pages = 0x4000_0000_0000_0000";
 
 fn topology(pages: u32) -> Topology {
@@ -54,7 +54,7 @@ fn estimator(name: &str, topology: &Topology) -> Box<dyn Estimator> {
     (row.build)(&document.root(), &BuildContext::new(topology, 1)).unwrap()
 }
 
-/// A fifth of the pages in the fast tier, the rest in the slow one.
+/// Allocates a fifth of the pages in the fast tier and the rest in the slow tier.
 fn allocations(pages: u32) -> Observation {
     let allocated = |first, count, tier| Allocated {
         first: PageId(first),
@@ -73,7 +73,7 @@ fn allocations(pages: u32) -> Observation {
     }
 }
 
-/// The estimator's periodic update alone.
+/// Measures the estimator's periodic update alone.
 fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     let topology = topology(size);
     let mut estimator = estimator(name, &topology);
@@ -99,7 +99,7 @@ fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     b.iter_batched(mark, routine, BatchSize::PerIteration);
 }
 
-/// A whole tick of the engine: the observation, the estimator's update, the plan.
+/// Measures a whole tick of the engine: the observation, the estimator's update, the plan.
 fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
     let shipped = Recipe::named(name).unwrap();
     let text = shipped.text().replace("scan_pages = 1024", ALL_PAGES);

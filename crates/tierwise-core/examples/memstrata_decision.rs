@@ -1,7 +1,7 @@
 //! Measures the CPU time of a decision to lend dedicated memory, and the memory of its engine:
 //! `memstrata_decision [TENANTS] [RECIPE]` prints one JSON object. Each tenant has 4 GiB in pages
-//! of 2 MiB, as hypervisors have; every tenth is an outlier. Ten decisions are made and applied,
-//! one after the other.
+//! of 2 MiB, as hypervisors have; every tenth tenant is an outlier. Ten decisions are made and
+//! applied, one after the other.
 
 #![allow(clippy::disallowed_methods, reason = "it measures the engine from outside")]
 
@@ -17,16 +17,16 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// 4 GiB in pages of 2 MiB.
+/// Pages of a tenant: 4 GiB in pages of 2 MiB.
 const PAGES: u32 = 2048;
 
-/// A third of the pages.
+/// Pages of a tenant in dedicated memory: a third, as in `docs/hardware-tiers.md`.
 const DEDICATED: u32 = 682;
 
-/// 2 MiB in base pages of 4 KiB.
+/// Order of a page of 2 MiB in base pages of 4 KiB.
 const ORDER: u8 = 9;
 
-/// Time between two decisions.
+/// Seconds between two decisions: the `interval_ms` of the recipe `flat-memstrata`.
 const INTERVAL_S: u64 = 10;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

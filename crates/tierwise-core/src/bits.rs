@@ -1,5 +1,5 @@
-//! A set of pages as a bitmap, in which a world reports touched pages at the same cost for any
-//! number of them.
+//! A set of pages as a bitmap. A world reports touched pages in it, at a cost that does not depend
+//! on their number.
 //!
 //! ```
 //! use tierwise_core::bits::PageBits;
@@ -16,7 +16,7 @@
 
 use crate::units::PageId;
 
-/// A growable bitmap over pages that remembers the span in use, so that draining a few is cheap.
+/// A growable bitmap over pages. It records the span in use, so that draining a few pages is cheap.
 #[derive(Debug, Clone, Default)]
 pub struct PageBits {
     words: Vec<u64>,

@@ -64,7 +64,8 @@ use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
 use crate::units::{Pages, TenantId, Timestamp};
 
-/// Makes plans and never applies them. The same inputs and seed give the same plans.
+/// State machine that makes plans and never applies them. The same inputs and seed give the same
+/// plans.
 pub struct Engine {
     topology: Topology,
     /// The topology without unmanaged memory: the memory that tenants share.
@@ -81,7 +82,7 @@ pub struct Engine {
     outcomes: Vec<MoveOutcome>,
     /// The signals, placement and caps of the last plan returned.
     last_settings: Option<(Signals, Placement, Vec<Cap>)>,
-    /// No plan has answered the last observation yet.
+    /// True until a plan answers the last observation.
     due: bool,
     metrics: Metrics,
 }
@@ -112,7 +113,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes an engine for a policy of the caller's own, which no recipe names.
+    /// Makes an engine for a policy that the caller built and that no recipe names.
     pub fn with_policy(policy: Box<dyn Policy>, topology: Topology, budget: Budget) -> Self {
         Self {
             free: vec![Pages(0); topology.tiers.len()],
@@ -192,8 +193,8 @@ impl Engine {
         }
     }
 
-    /// Reports pages that the kernel moved to the policy, as if it had moved them itself. They are
-    /// not counted as moves.
+    /// Reports external migrations to the policy as if the policy had made them. They do not count
+    /// as moves.
     fn handle_external_migrations(&mut self, now: Timestamp, obs: &Observation) {
         self.outcomes.clear();
         for &ExternalMigration { page, tier } in &obs.external_migrations {
@@ -348,7 +349,7 @@ impl Engine {
         &self.pages
     }
 
-    /// The machine that the engine decides for.
+    /// The machine for which the engine decides.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
@@ -399,7 +400,8 @@ mod tests {
             fast.map(|d| d.share.floor.0).collect::<Vec<_>>()
         };
         assert_eq!(floors(1, 0), [40, 40]);
-        // Both floors no longer fit into the remaining memory, and are cut alike.
+        // The two floors no longer fit into the remaining memory, and both are cut by the same
+        // factor.
         assert_eq!(floors(2, 40), [30, 30]);
     }
 

@@ -14,14 +14,14 @@
 
 use crate::estimate::slowdown::Classifier;
 
-/// The state of a tenant, the input of its agent: MTAT's (section 3.2.1), each from 0 to 1.
+/// The state of a tenant, the input of its agent (MTAT, section 3.2.1). Each field is from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct AgentState {
     /// Share of the tenant's memory that is fast.
     pub usage_ratio: f64,
     /// Share of its accesses that the fast tier served.
     pub access_ratio: f64,
-    /// Its accesses in the interval over their maximum so far.
+    /// The tenant's accesses in the interval, divided by their maximum in any interval so far.
     pub load: f64,
 }
 
@@ -30,7 +30,7 @@ pub struct AgentState {
 pub struct Experience {
     /// The state before.
     pub state: AgentState,
-    /// The action, -1 to 1 of the largest step.
+    /// The action as a share of the largest step, -1 to 1.
     pub action: f64,
     /// The reward (MTAT, equation 2).
     pub reward: f64,
@@ -40,23 +40,23 @@ pub struct Experience {
 
 /// A learned policy for one tenant.
 pub trait Agent: Send {
-    /// Returns an action: -1 to 1 of the largest step, down or up.
+    /// Returns an action: the share of the largest step, from -1 (down) to 1 (up).
     fn act(&mut self, state: AgentState) -> f64;
 
     /// Learns from an action's effect.
     fn learn(&mut self, experience: Experience);
 
-    /// The number of experiences that it has learned from, those of its training included.
+    /// The number of experiences from which the agent has learned, those of its training included.
     fn experience(&self) -> u64;
 }
 
 /// The smallest of several performances, to be maximised over vectors of whole numbers with a fixed
 /// sum (MTAT, equation 3).
 pub trait Objective: Sync {
-    /// The performance of the element at a place with `units`. Finite.
+    /// Returns the performance of the element at `place` if it has `units`; always finite.
     fn performance(&self, place: usize, units: u64) -> f64;
 
-    /// The value of an allocation: its smallest performance.
+    /// Returns the value of an allocation: its smallest performance.
     fn value(&self, allocation: &[u64]) -> f64 {
         let each =
             allocation.iter().enumerate().map(|(place, &units)| self.performance(place, units));
@@ -67,7 +67,7 @@ pub trait Objective: Sync {
     fn step(&self) -> u64;
 }
 
-/// Makes learners.
+/// Makes agents and classifiers, and runs the search.
 pub trait Learning: Send + Sync {
     /// Makes an agent from a trained model, or an untrained one.
     ///

@@ -35,9 +35,9 @@ impl Head {
     const EMPTY: Self = Self { head: NONE, tail: NONE, pages: 0, frames: 0 };
 }
 
-/// The end of a list.
+/// The link beyond the end of a list.
 const NONE: u32 = u32::MAX;
-/// In place of both links: on no list.
+/// The value of both links of a page that is on no list.
 const OFF: u32 = u32::MAX - 1;
 
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ struct Links {
     older: u32,
 }
 
-/// Any number of lists over one set of pages.
+/// Any number of lists over one set of pages, each page on at most one.
 #[derive(Debug, Clone, Default)]
 pub struct PageLists {
     links: Vec<Links>,
@@ -152,7 +152,7 @@ impl PageLists {
         self.links[page.index()] = Links { newer: before, older: NONE };
     }
 
-    /// Takes a page off the list that it is on.
+    /// Takes a page off `list`. The page must be on that list, added with the same `frames`.
     #[inline]
     pub fn remove(&mut self, list: ListId, page: PageId, frames: u64) {
         let Links { newer, older } = self.links[page.index()];
@@ -180,7 +180,8 @@ impl PageLists {
     }
 
     /// Moves all pages of the list that are older than this one to the recent end, in their order,
-    /// so that it becomes the oldest. The result is that of rotating each, at the cost of one.
+    /// so that this page becomes the oldest. The result is that of rotating each, at the cost of
+    /// one rotation.
     pub fn make_tail(&mut self, list: ListId, page: PageId) {
         let newest_moved = self.links[page.index()].older;
         if newest_moved == NONE {

@@ -53,7 +53,7 @@ impl LruVec {
         node * PageKind::ALL.len() as u32 + self.kind as u32
     }
 
-    /// One of its lists.
+    /// Returns the number of one of its lists.
     pub fn list(self, which: LruList) -> ListId {
         ListId(self.number() * LruList::ALL.len() as u32 + which as u32)
     }
@@ -102,7 +102,7 @@ pub struct LruLists {
 }
 
 impl LruLists {
-    /// Instead of a lap's length: reclaim has not started one.
+    /// The length of a lap that reclaim has not started.
     const NO_LAP: u64 = u64::MAX;
 
     /// Bytes of metadata per page, beside the page table's.
@@ -208,7 +208,7 @@ impl LruLists {
         }
     }
 
-    /// Makes a page the oldest of its list: those before it were scanned and go to the head.
+    /// Makes a page the oldest of its list: the older pages were scanned and go to the head.
     pub(crate) fn make_tail(&mut self, vec: LruVec, which: LruList, page: PageId) {
         self.lists.make_tail(vec.list(which), page);
     }

@@ -54,19 +54,19 @@ impl TenantCounters {
     }
 }
 
-/// All counters since the engine started. They only grow.
+/// All counters since the engine started. They only grow, except for usage.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metrics {
-    /// Towards a faster tier.
+    /// Moves towards a faster tier.
     pub promote: MoveCounters,
-    /// Towards a slower tier.
+    /// Moves towards a slower tier.
     pub demote: MoveCounters,
-    /// Attempted promotions of pages that carry [`Flag::Demoted`]: they were demoted before (TPP's
+    /// Attempted promotions of pages that have [`Flag::Demoted`]: they were demoted before (TPP's
     /// `pgpromote_candidate_demoted`, ASPLOS 2023, section 5.5).
     pub promote_demoted: u64,
     /// Plans made, empty ones left out.
     pub plans: u64,
-    /// Pages that another program moved.
+    /// Pages that the kernel or another program moved.
     pub external_migrations: u64,
     /// Reference bits read and cleared.
     pub scan: ScanCost,
@@ -76,7 +76,7 @@ pub struct Metrics {
     pub hint_faults: u64,
     /// Hardware samples handled.
     pub samples: u64,
-    /// By tenant.
+    /// The counters of each tenant, by tenant number.
     pub tenants: Vec<TenantCounters>,
 }
 

@@ -15,7 +15,7 @@ use crate::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChargeTo {
     /// A kernel thread (kswapd, kpromoted) or the daemon. The application continues, and stalls
-    /// only if it touches the page while it is unmapped.
+    /// only if it touches the page while the page is unmapped.
     Background,
     /// The thread that faulted: migration on the hint fault path, or direct reclaim.
     FaultingThread,
@@ -27,21 +27,21 @@ pub enum Cause {
     /// The policy's own rule, without further details.
     #[default]
     Policy,
-    /// It was hot enough for the faster tier.
+    /// The page was hot enough for the faster tier.
     Hot,
-    /// It was cold and the tier ran short (kswapd).
+    /// The page was cold and the tier ran short (kswapd).
     Pressure,
-    /// Demoted to free memory for a hotter page.
+    /// The page made room for a hotter page.
     MakeRoom,
-    /// Its tenant holds its share and has hotter pages.
+    /// The page's tenant holds its share and has hotter pages.
     AtShare,
-    /// Its tenant came near its cap.
+    /// The page's tenant came near its cap.
     NearCap,
-    /// Its tenant held its cap or more.
+    /// The page's tenant held its cap or more.
     AtCap,
-    /// Its tenant's share shrank.
+    /// The share of the page's tenant shrank.
     Shrink,
-    /// Its tenant's share grew.
+    /// The share of the page's tenant grew.
     Grow,
 }
 
@@ -75,7 +75,7 @@ pub struct Move {
     pub cause: Cause,
 }
 
-/// The memory that a tenant may hold in a tier at most. Its allocations beyond it go to the next
+/// The maximum of memory that a tenant may hold in a tier. Its allocations beyond it go to the next
 /// tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cap {
@@ -87,7 +87,7 @@ pub struct Cap {
     pub pages: Pages,
 }
 
-/// A run of pages.
+/// A run of pages with consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRange {
     /// First page.
@@ -239,7 +239,8 @@ impl Planner {
     ) {
         let Some(bandwidth) = self.budget.bandwidth else { return };
         let earned = u128::from(bandwidth.0) * now.since(self.refilled).as_nanos() / 1_000_000_000;
-        // Time is not lost if its tokens round down to zero: the clock only moves with a token.
+        // `refilled` advances only if the elapsed time yields a token, so that no time is lost to
+        // rounding.
         if earned > 0 {
             self.tokens = Self::burst(self.budget).min(self.tokens.saturating_add(earned as u64));
             self.refilled = now;
@@ -277,7 +278,7 @@ mod tests {
         planner.cut(Timestamp::ZERO, &mut moves, |_| Bytes(4096), |m| cut.push(m.page));
         assert_eq!((moves.len(), cut), (2, vec![PageId(2)]));
 
-        // Half a second earns one page.
+        // Half a second yields the budget of one page.
         let mut moves = three;
         planner.cut(Timestamp(500_000_000), &mut moves, |_| Bytes(4096), |_| ());
         assert_eq!(moves.len(), 1);

@@ -73,12 +73,12 @@ pub struct Region {
     pub pages: u32,
     /// Samples found accessed, of `aggregation / sampling` taken.
     pub nr_accesses: u32,
-    /// Aggregation intervals for which this has not changed much.
+    /// Aggregation intervals for which `nr_accesses` has not changed much.
     pub age: u32,
 }
 
-/// A page that is, from now on, in a page frame of this colour: it shares its place in a fast
-/// memory that the CPU manages with the other pages of the colour ([`crate::colour`]).
+/// A page that is in a page frame of this colour from now on. Pages of one colour share a place in
+/// a fast memory that the CPU manages ([`crate::colour`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coloured {
     /// The page.
@@ -98,15 +98,15 @@ pub struct PageCount {
     pub misses: u64,
 }
 
-/// One tier, now.
+/// The present state of one tier.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TierReading {
-    /// Pages not in use.
+    /// Base pages not in use.
     pub free: Pages,
     /// Share of the peak bandwidth in use since the last observation, 0 to 1.
     pub utilisation: f64,
-    /// Unmanaged pages, of the kernel and of processes of no tenant. Tenants share the rest of the
-    /// tier. Zero if every process belongs to a tenant.
+    /// Unmanaged base pages, of the kernel and of processes of no tenant. Tenants share the rest of
+    /// the tier. Zero if every process belongs to a tenant.
     pub unmanaged: Pages,
 }
 
@@ -129,8 +129,8 @@ pub struct CpuCounters {
 }
 
 impl CpuCounters {
-    /// Joins two periods. A latency is weighted by the events whose mean it is; that of L3 misses
-    /// by the memory requests, most of which are L3 misses.
+    /// Joins two periods. Each latency is weighted by the number of its events. The latency of L3
+    /// misses is weighted by the memory requests, most of which are L3 misses.
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         let mean = |x: f64, y: f64, wx: f64, wy: f64| {
@@ -149,7 +149,7 @@ impl CpuCounters {
     }
 }
 
-/// One tenant, now.
+/// The present state of one tenant.
 #[derive(Debug, PartialEq, Default)]
 pub struct TenantReading {
     /// Base pages resident, by tier.
@@ -169,7 +169,7 @@ pub struct TenantReading {
     pub p99: Option<Duration>,
     /// Counts of the CPU on its cores, if the world reads them.
     pub counters: Option<CpuCounters>,
-    /// False once it has ended.
+    /// False once the tenant has ended.
     pub running: bool,
 }
 
@@ -207,8 +207,8 @@ pub struct Observation {
     pub referenced: PageBits,
     /// Pages with the dirty bit set since the last observation.
     pub written: PageBits,
-    /// The world has not read the bits since the last observation: empty `referenced` and `written`
-    /// do not mean that no page was accessed.
+    /// True if the world has not read the bits since the last observation. Empty `referenced` and
+    /// `written` then do not mean that no page was accessed.
     pub bits_unread: bool,
     /// Pages accessed through system calls, once per call (MULTI-CLOCK's supervised accesses).
     pub supervised: Vec<PageId>,
@@ -216,9 +216,9 @@ pub struct Observation {
     pub hint_faults: Vec<HintFault>,
     /// Hardware samples, or a substitute for them.
     pub samples: Vec<Sample>,
-    /// A sample means that a page was used in a tick of a clock, and not that a load missed. Pages
-    /// that are used alike differ in ticks by chance, and pages that are used more often than there
-    /// are ticks have equal counts.
+    /// True if a sample means that a page was used in a tick of a clock, and not that a load
+    /// missed. Pages that are used alike differ in ticks by chance, and pages that are used more
+    /// often than there are ticks have equal counts.
     pub samples_are_ticks: bool,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
@@ -288,8 +288,8 @@ pub struct Signals {
     pub reference_bits: bool,
     /// Dirty bits.
     pub dirty_bits: bool,
-    /// Hint faults of the pages that plans poison. The world reports them within a fault's time,
-    /// not at the next tick.
+    /// Hint faults of the pages that plans poison. The world reports each when it occurs, not at
+    /// the next tick.
     pub hint_faults: bool,
     /// Last-level misses per hardware sample; zero for no samples.
     pub sample_period: u32,
@@ -299,14 +299,15 @@ pub struct Signals {
     pub exact_counts: bool,
     /// The CPU's counters of each tenant.
     pub counters: bool,
-    /// The CPU must manage a tier in Flat Memory Mode.
+    /// True if the CPU must manage a tier in Flat Memory Mode.
     pub flat_memory: bool,
-    /// The CPU must manage a tier as 2LM.
+    /// True if the CPU must manage a tier as 2LM.
     pub two_level: bool,
 }
 
 impl Signals {
-    /// Joins two requirements. Of two sample periods it takes the shorter.
+    /// Joins two requirements. Takes the shorter of two sample periods, and `self`'s of two
+    /// intervals of DAMON.
     pub fn and(self, other: Self) -> Self {
         Self {
             reference_bits: self.reference_bits | other.reference_bits,
@@ -378,13 +379,13 @@ impl Capabilities {
         two_level: true,
     };
 
-    /// All signals of pages, on a machine where only software places them: the simulator's ordinary
-    /// machines.
+    /// All signals of pages, on a machine whose pages only software places: the simulator's
+    /// ordinary machines.
     pub const PAGES: Self =
         Self { counters: false, flat_memory: false, two_level: false, ..Self::ALL };
 }
 
-/// The tenants of an observation, numbered.
+/// Returns the tenants' readings with the tenants' numbers.
 pub fn tenants(observation: &Observation) -> impl Iterator<Item = (TenantId, &TenantReading)> {
     observation.tenants.iter().enumerate().map(|(i, t)| (TenantId(i as u16), t))
 }

@@ -1,8 +1,8 @@
 //! The engine's table of pages: four bytes per page.
 //!
-//! A page's word holds its tenant, tier, kind, size and the flags that the kernel keeps in
-//! `struct page` and in the page table entry. With the eight bytes of its list links
-//! ([`crate::lists`]) a page costs the engine twelve bytes, 0.3 % of the 4 KiB it stands for.
+//! A page's word holds its tenant, tier, kind, size and the flags that the kernel keeps in `struct
+//! page` and in the page table entry. With the eight bytes of its list links ([`crate::lists`]) a
+//! page costs the engine twelve bytes, 0.3 % of the 4 KiB for which it stands.
 //!
 //! ```
 //! use tierwise_core::page::{Attributes, PageKind, PageTable};
@@ -55,7 +55,7 @@ pub struct Attributes {
     pub tier: TierId,
     /// The kind of memory behind it.
     pub kind: PageKind,
-    /// log2 of the base pages it spans (0 to 15); 9 is a 2 MiB page of 4 KiB base pages.
+    /// log2 of the base pages that it spans (0 to 15); 9 is a 2 MiB page of 4 KiB base pages.
     pub order: u8,
 }
 
@@ -71,9 +71,9 @@ pub enum Flag {
     Active = 1 << 27,
     /// On a promote list (MULTI-CLOCK's `PagePromote`, section IV).
     Promote = 1 << 28,
-    /// Demoted at least once since its allocation (TPP's `PG_demoted`, section 5.4).
+    /// Demoted at least once since its allocation (TPP's `PG_demoted`, section 5.5).
     Demoted = 1 << 29,
-    /// A candidate in the plan being made, and so not to be named again (the kernel isolates such
+    /// A candidate in the plan being made, which no search adds again (the kernel isolates such
     /// pages from their list).
     Isolated = 1 << 31,
 }
@@ -97,9 +97,11 @@ pub struct PageTable {
     present: Pages,
 }
 
-/// The value of a page without a colour. No machine has this many.
+/// The value of a page without a colour. No machine has so many colours.
 const UNCOLOURED: u32 = u32::MAX;
 
+// The fields of a page's word: the tenant in bits 0 to 15, the tier in bits 16 to 18 (seven: no
+// page), the kind in bit 19 and the order in bits 20 to 23. Flags take the others.
 const TENANT_MASK: u32 = 0xffff;
 const TIER_SHIFT: u32 = 16;
 const TIER_MASK: u32 = 0b111 << TIER_SHIFT;
@@ -121,7 +123,7 @@ impl PageTable {
         self.words.len()
     }
 
-    /// True before the first insert.
+    /// Returns true before the first insert.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
@@ -175,12 +177,12 @@ impl PageTable {
         if self.word(page) & KIND_FILE != 0 { PageKind::File } else { PageKind::Anon }
     }
 
-    /// log2 of the base pages it spans.
+    /// log2 of the base pages that a page spans.
     pub fn order(&self, page: PageId) -> u8 {
         ((self.word(page) & ORDER_MASK) >> ORDER_SHIFT) as u8
     }
 
-    /// Base pages it spans.
+    /// Base pages that a page spans.
     pub fn frames(&self, page: PageId) -> u64 {
         1 << self.order(page)
     }
@@ -223,7 +225,8 @@ impl PageTable {
         }
     }
 
-    /// Reads and clears the reference bit, as the kernel's `ptep_test_and_clear_young`. Counted.
+    /// Reads and clears the reference bit, as the kernel's `ptep_test_and_clear_young` does. The
+    /// read adds to the scan cost.
     #[inline]
     pub fn take_referenced(&mut self, page: PageId) -> bool {
         self.scan.scanned += 1;
@@ -235,13 +238,14 @@ impl PageTable {
     }
 
     /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the
-    /// hand last passed", and the reference bits are cleared. Counted like
-    /// [`PageTable::take_referenced`].
+    /// hand last passed", and the reference bits are cleared. The reads add to the scan cost, as
+    /// those of [`PageTable::take_referenced`] do.
     pub fn sweep(&mut self, entries: std::ops::Range<usize>) {
         const REFERENCED: u32 = Flag::Referenced as u32;
         let end = entries.end.min(self.words.len());
-        // Counters as wide as an entry and no branch, so that the compiler can handle several
-        // entries at once. One page of memory per round, so that the counters cannot overflow.
+        // The counters are as wide as an entry and there is no branch, so that the compiler can
+        // handle several entries at once. A round handles one page of memory, so that no counter
+        // can overflow.
         for part in self.words[entries.start.min(end)..end].chunks_mut(1024) {
             let (mut scanned, mut cleared) = (0u32, 0u32);
             for word in part {

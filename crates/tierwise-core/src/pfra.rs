@@ -48,20 +48,20 @@ const SWAP_CLUSTER_MAX: u64 = 32;
 /// The result of a page's scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanResult {
-    /// It belongs at the recent end of this list: it was accessed, or it had been and has its
-    /// second chance.
+    /// The page belongs at the recent end of this list: it was accessed, or it was marked and has
+    /// its second chance.
     To(LruList),
-    /// Neither accessed nor marked: the caller decides, by the reason for its scan.
+    /// The page is neither accessed nor marked: the caller decides, by the reason for its scan.
     Cold,
 }
 
 /// The lists that a policy keeps, and the weight of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pfra {
-    /// Tiers other than the fastest have a promote list. Without it this is the kernel's two-list
-    /// algorithm.
+    /// True if tiers other than the fastest have a promote list. Without it the algorithm is the
+    /// kernel's, with two lists.
     pub promote_lists: bool,
-    /// Accesses that an interval counts more if the page was written in it (MULTI-CLOCK, section
+    /// Accesses that are added for an interval in which the page was written (MULTI-CLOCK, section
     /// VII). With zero, reads and writes are alike and dirty bits are not read.
     pub dirty_weight: u32,
 }
@@ -74,9 +74,9 @@ pub fn inactive_ratio(tier: Bytes) -> u64 {
 }
 
 impl Pfra {
-    /// The kernel's inactive and active list.
+    /// The kernel's rules: an inactive and an active list.
     pub const TWO_LISTS: Self = Self { promote_lists: false, dirty_weight: 0 };
-    /// With the promote list.
+    /// MULTI-CLOCK's rules: an inactive, an active and a promote list.
     pub const MULTI_CLOCK: Self = Self { promote_lists: true, dirty_weight: 0 };
 
     /// The page's step upwards for one access: `mark_page_accessed()` with section IV's extension,
@@ -197,9 +197,9 @@ impl Pfra {
     /// short, then scans growing parts of the inactive lists one after the other, until the base
     /// pages named reach `limit`.
     ///
-    /// Between two observations each list is scanned once, even if this is called several times.
-    /// kswapd repeats because time passes between its scans and hot pages are referenced again;
-    /// here a second scan would find every page cold.
+    /// Between two observations each list is scanned once, even if `reclaim` is called several
+    /// times. kswapd repeats because time passes between its scans and hot pages are referenced
+    /// again; here a second scan would find every page cold.
     ///
     /// `ratio` is the tier's [`inactive_ratio`].
     pub fn reclaim(

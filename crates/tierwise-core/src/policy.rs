@@ -14,7 +14,7 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 pub struct PlanContext<'a> {
     /// The machine.
     pub topology: &'a Topology,
-    /// Every page.
+    /// The table of all pages.
     pub pages: &'a mut PageTable,
     /// Free base pages of each tier, fastest first, as last reported.
     pub free: &'a [Pages],
@@ -50,7 +50,8 @@ impl PlanContext<'_> {
 
 /// A complete tiering policy. Deterministic: the same calls give the same plans.
 pub trait Policy: Send {
-    /// The access signals that it requires. Read after every plan; they may change with time.
+    /// Returns the access signals that the policy requires. The engine reads them after every plan;
+    /// they may change with time.
     fn signals(&self) -> Signals {
         Signals::default()
     }
@@ -68,7 +69,8 @@ pub trait Policy: Send {
     /// that the budget cut fail with [`crate::migrate::FailReason::Budget`].
     fn on_outcomes(&mut self, _now: Timestamp, _outcomes: &[MoveOutcome], _pages: &mut PageTable) {}
 
-    /// The time of its next periodic work; `None` if it only reacts to observations.
+    /// Returns the time of the policy's next periodic work; `None` if it only reacts to
+    /// observations.
     fn next_wake(&self) -> Option<Timestamp>;
 
     /// The tenants' limits before the first plan.
@@ -87,7 +89,7 @@ pub trait Policy: Send {
         0
     }
 
-    /// Adds its moves to an empty plan. Called once per observation, even before
-    /// [`Policy::next_wake`]: a policy with an interval checks `now` first.
+    /// Adds the policy's moves to an empty plan. The engine calls it once per observation, even
+    /// before [`Policy::next_wake`]: a policy with an interval checks `now` first.
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan);
 }

@@ -24,7 +24,7 @@ pub struct Profile {
     points: Vec<(Bytes, f64)>,
 }
 
-/// The reason why points are no profile.
+/// The reason why points do not make a profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ProfileError {
     /// Interpolation needs at least two points.
@@ -58,12 +58,13 @@ impl Profile {
         Ok(Self { points })
     }
 
-    /// The points.
+    /// The pairs of fast memory and throughput, ascending.
     pub fn points(&self) -> &[(Bytes, f64)] {
         &self.points
     }
 
-    /// Throughput with `fast` bytes of fast memory, on the line between the two nearest points.
+    /// Throughput with `fast` bytes of fast memory, on the line between the two nearest points. It
+    /// is constant before the first point and after the last.
     pub fn throughput(&self, fast: Bytes) -> f64 {
         let above = self.points.partition_point(|&(size, _)| size <= fast);
         if above == 0 {
@@ -74,7 +75,8 @@ impl Profile {
         low + (high - low) * (fast.0 - from.0) as f64 / (to.0 - from.0) as f64
     }
 
-    /// NP, MTAT equation 3: the throughput over that of the last point.
+    /// The normalised performance (MTAT, equation 3): the throughput divided by that of the last
+    /// point.
     pub fn normalised(&self, fast: Bytes) -> f64 {
         let full = self.points.last().map_or(1.0, |&(_, throughput)| throughput);
         self.throughput(fast) / full

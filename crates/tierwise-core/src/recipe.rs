@@ -43,7 +43,8 @@ pub enum Bound {
     AllFast,
     /// The slowest tier holds all pages.
     AllSlow,
-    /// In every window the hottest pages that fit are fast, moved for free and without contention.
+    /// In every window the hottest pages that fit are fast, moved at no cost and without
+    /// contention.
     Oracle,
 }
 
@@ -58,6 +59,7 @@ pub struct Recipe {
     bound: Option<Bound>,
 }
 
+/// The file and the text of each shipped recipe: bounds first, the strongest policies last.
 const SHIPPED: &[(&str, &str)] = &[
     ("recipes/fmem-all.toml", include_str!("../../../recipes/fmem-all.toml")),
     ("recipes/smem-all.toml", include_str!("../../../recipes/smem-all.toml")),
@@ -120,7 +122,8 @@ impl Recipe {
         })
     }
 
-    /// Reads a recipe. Its stages and their parameters are checked too.
+    /// Reads a recipe's name, summary, source and bound. [`Recipe::build`] checks its stages and
+    /// their parameters.
     ///
     /// # Errors
     /// The first mistake, with file, line and key.
@@ -150,7 +153,7 @@ impl Recipe {
         &self.summary
     }
 
-    /// Paper and section.
+    /// The source: paper and section.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -160,7 +163,7 @@ impl Recipe {
         &self.text
     }
 
-    /// Set if this is a bound.
+    /// Returns the bound if the recipe is one.
     pub fn bound(&self) -> Option<Bound> {
         self.bound
     }

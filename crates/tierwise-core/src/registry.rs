@@ -14,7 +14,7 @@ use crate::topology::Topology;
 pub struct BuildContext<'a> {
     /// The machine.
     pub topology: &'a Topology,
-    /// Random seed.
+    /// The seed of random numbers: the same seed gives the same plans.
     pub seed: u64,
     /// The learner, if one is available.
     pub learning: Option<&'a Arc<dyn Learning>>,

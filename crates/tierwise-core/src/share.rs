@@ -30,12 +30,13 @@ pub struct Share {
     /// Base pages that other tenants' needs do not take away while those tenants hold more than
     /// their floors.
     pub floor: Pages,
-    /// Base pages that it may hold at most, as configured; [`Share::UNCAPPED`] for no limit.
+    /// The maximum of base pages that the tenant may hold, as configured; [`Share::UNCAPPED`] for
+    /// no limit.
     pub cap: Pages,
-    /// It has a partition as large as its floor: it does not compete for more, and its pages are
-    /// exchanged only among themselves.
+    /// True if the tenant has a partition as large as its floor: the tenant does not compete for
+    /// more, and its pages are exchanged only among themselves.
     pub partitioned: bool,
-    /// The part of its promotion rate into the tier that is allowed, 0 to 1.
+    /// The allowed part of the tenant's promotion rate into the tier, 0 to 1.
     pub promotion: f64,
 }
 
@@ -51,13 +52,13 @@ impl Share {
         Self { floor: pages, partitioned: true, ..Self::FREE }
     }
 
-    /// Returns true if it competes with no other tenant: it has a partition, or its floor is at
+    /// Returns true if the tenant competes with no other: it has a partition, or its floor is at
     /// least its cap.
     pub fn is_partition(&self) -> bool {
         self.partitioned || self.floor >= self.cap
     }
 
-    /// The upper end of its entitlement.
+    /// The upper end of the entitlement, in base pages.
     pub fn entitled(&self) -> Pages {
         if self.partitioned { self.floor.min(self.cap) } else { self.cap }
     }
@@ -93,13 +94,13 @@ type Reported = (Share, std::mem::Discriminant<Rule>);
 pub struct Shares {
     /// By tenant, then by tier; empty without a partitioner.
     by_tenant: Vec<Vec<Share>>,
-    /// By tenant and tier.
+    /// The last report by tenant and tier.
     last_reported: Vec<Vec<Option<Reported>>>,
     decisions: Vec<Decision>,
 }
 
 impl Shares {
-    /// True without a partitioner.
+    /// Returns true if no share was set, as without a partitioner.
     pub fn is_empty(&self) -> bool {
         self.by_tenant.is_empty()
     }
@@ -162,7 +163,7 @@ fn slot<T: Clone>(table: &mut Vec<Vec<T>>, tenant: TenantId, tier: TierId, empty
     &mut row[tier.index()]
 }
 
-/// A share changed.
+/// A change of a share, with its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// The time of the change.
@@ -202,7 +203,7 @@ pub enum Rule {
         /// Part of the base rate from now on.
         promotion: f64,
     },
-    /// Thrashing is over: its promotion rate doubles back.
+    /// Thrashing is over: the tenant's promotion rate doubles back.
     Recovering {
         /// Part of the base rate from now on.
         promotion: f64,
@@ -250,7 +251,8 @@ pub enum Rule {
         /// Tenants that share it.
         tenants: usize,
     },
-    /// Its requests meet the SLO with this much, by the measurements at this load.
+    /// The service needs this memory to meet its SLO at the load that may come next, by its
+    /// measurements.
     Needed {
         /// The 99th percentile in the last interval.
         p99: Duration,
@@ -267,7 +269,7 @@ pub enum Rule {
     },
     /// Memory beyond the floors goes to the hottest pages of all tenants.
     Hottest {
-        /// Share of its accesses that this much serves, 0 to 1.
+        /// Share of its accesses that this memory serves, 0 to 1.
         served: f64,
         /// Accesses per second that one page more would serve.
         next: f64,
@@ -385,13 +387,13 @@ impl fmt::Display for Rule {
                 f,
                 "slow memory serves an estimated {mpki:.2} of its misses per thousand \
                  instructions: {by} finds that it {} dedicated memory for its {} pages",
-                if outlier { "suffers and borrows" } else { "does not suffer and lends" },
+                if outlier { "is an outlier and borrows" } else { "is not an outlier and lends" },
                 pages.0
             ),
             Self::Credited { outlier, credits } => write!(
                 f,
                 "it {}, and has {credits:.0} credits left",
-                if outlier { "suffers and borrows" } else { "does not suffer and lends" }
+                if outlier { "is an outlier and borrows" } else { "is not an outlier and lends" }
             ),
         }
     }

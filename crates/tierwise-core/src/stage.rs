@@ -1,7 +1,7 @@
 //! A policy made of three stages: the hotness of pages, the shares of tenants, the moves.
 //!
-//! The stages meet in one place, [`Staged::plan`], which reads as the algorithm: update, share,
-//! select. Any estimator works with any partitioner and any selector.
+//! [`Staged::plan`] runs them in this order: update, share, select. Any estimator works with any
+//! partitioner and any selector.
 
 use std::time::Duration;
 
@@ -33,8 +33,8 @@ impl Scope {
 
 /// Estimates the hotness of pages.
 ///
-/// It owns its lists or histograms. It may clear reference bits (in [`Estimator::update`] only) and
-/// set flags on pages; it never moves one.
+/// An estimator owns its lists or histograms. It may clear reference bits (in [`Estimator::update`]
+/// only) and set flags on pages; it never moves a page.
 pub trait Estimator: Send {
     /// The access signals that it requires.
     fn signals(&self) -> Signals;
@@ -42,7 +42,7 @@ pub trait Estimator: Send {
     /// The time between two updates; `None` if it only reacts to observations.
     fn interval(&self) -> Option<Duration>;
 
-    /// Handles allocations, accesses and freed pages, as [`Policy::on_observation`].
+    /// Handles allocations, accesses and freed pages, as [`Policy::on_observation`] does.
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable);
 
     /// Handles moves: a page that moved now belongs to another tier's lists.
@@ -55,23 +55,23 @@ pub trait Estimator: Send {
     /// the partitioner.
     fn poison(&mut self, _ctx: &PlanContext<'_>, _shares: &Shares, _out: &mut Vec<PageRange>) {}
 
-    /// Returns true if it has candidates that cannot wait for the next update.
+    /// Returns true if the estimator has candidates that cannot wait for the next update.
     fn ready(&self) -> bool {
         false
     }
 
-    /// Returns true if it limits its candidates by the shares' promotion rates itself.
+    /// Returns true if the estimator limits its candidates by the shares' promotion rates itself.
     fn regulates(&self) -> bool {
         false
     }
 
-    /// The thread that is charged for the promotions that it proposes.
+    /// The thread that is charged for the promotion of its candidates.
     fn charge_to(&self) -> ChargeTo {
         ChargeTo::Background
     }
 
-    /// Adds to `out` the pages of `scope` that deserve a faster tier, hottest first, until their
-    /// base pages reach `limit`. A page is named at most once per observation.
+    /// Adds the promotion candidates of `scope` to `out`, hottest first, until their base pages
+    /// reach `limit`. A page is added at most once per observation.
     fn promotable(
         &mut self,
         scope: Scope,
@@ -82,8 +82,8 @@ pub trait Estimator: Send {
 
     /// Adds to `out` the pages of `scope` that can go to a slower tier, coldest first, until their
     /// base pages reach `limit`. Called only under memory pressure or for a promotion's victims, so
-    /// it may read reference bits of the pages it considers (as the kernel's `shrink_inactive_list`
-    /// does).
+    /// it may read reference bits of the pages that it considers (as the kernel's
+    /// `shrink_inactive_list` does).
     fn demotable(
         &mut self,
         scope: Scope,
@@ -92,8 +92,9 @@ pub trait Estimator: Send {
         out: &mut Vec<PageId>,
     );
 
-    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, hot or not.
-    /// Called for a tenant that holds more than its entitlement while another lacks its own.
+    /// Adds to `out` the coldest pages of `scope` until their base pages reach `limit`, whether
+    /// they are hot or not. Called for a tenant that holds more than its entitlement while another
+    /// lacks its own.
     fn coldest(
         &mut self,
         scope: Scope,
@@ -162,13 +163,14 @@ pub struct Tick {
     /// True if the estimator just updated, or has candidates that cannot wait. A selector that
     /// promotes once per interval promotes only then. It demotes under pressure at any time.
     pub updated: bool,
-    /// The partitioner computed new shares just now.
+    /// True if the partitioner computed new shares just before.
     pub partitioned: bool,
 }
 
 /// Selects the pages to move.
 pub trait Selector: Send {
-    /// The time of its next periodic pass, if it has passes beside the estimator's updates.
+    /// Returns the time of the selector's next periodic pass, if it has passes beside the
+    /// estimator's updates.
     fn next_wake(&self) -> Option<Timestamp> {
         None
     }
@@ -195,10 +197,10 @@ pub struct Staged {
     shares: Shares,
     caps: Vec<Cap>,
     known_tenants: usize,
-    /// The estimator reads bits, and no bits were collected since its last update: it would find
-    /// every page idle.
+    /// True if the estimator reads bits and no bits were collected since its last update: it would
+    /// find every page idle.
     bits_unread: bool,
-    /// The estimator is due, and waits for bits.
+    /// True if the estimator is due and waits for bits.
     waits_for_bits: bool,
 }
 

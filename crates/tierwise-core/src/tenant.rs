@@ -1,8 +1,8 @@
 //! The configuration of a tenant: the measure of its success, and its entitlement to each tier.
 //!
 //! - *floor* (Equilibria's lower protection, section IV-B): the memory of a tier that other
-//!   tenants' needs do not take away. *cap* (upper bound): the memory that it may hold there at
-//!   most.
+//!   tenants' needs do not take away. *cap* (upper bound): the maximum of memory that the tenant
+//!   may hold there.
 //! - Both are given in bytes or as a share of the tenant's resident memory. A floor may also be
 //!   `auto`: the tenant's part of the tier by weight and by the machine's ratio of tiers.
 //!
@@ -15,7 +15,7 @@
 //! let mut floors = Vec::new();
 //! auto_floors(&[(gb(20), 100)], gb(150), gb(200), &mut floors);
 //! assert_eq!(floors, [gb(15)]);
-//! // Twice the weight protects twice as much; together no more than the ratio gives both.
+//! // Twice the weight protects twice as much. The sum is the ratio's part of both tenants' memory.
 //! auto_floors(&[(gb(20), 100), (gb(20), 200)], gb(150), gb(200), &mut floors);
 //! assert_eq!(floors, [gb(10), gb(20)]);
 //!
@@ -52,7 +52,7 @@ impl Class {
     }
 }
 
-/// An amount of a tier.
+/// An amount of a tier's memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
     /// A number of bytes.
@@ -64,7 +64,8 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In base pages, for a tenant with `resident` base pages; `None` for [`Limit::Auto`].
+    /// Returns the amount in base pages, for a tenant with `resident` base pages; `None` for
+    /// [`Limit::Auto`].
     pub fn pages(self, resident: Pages, page_size: Bytes) -> Option<Pages> {
         match self {
             Self::Bytes(bytes) => Some(bytes.in_pages(page_size)),
@@ -122,7 +123,7 @@ pub struct TenantSpec {
 }
 
 impl TenantSpec {
-    /// A best-effort tenant with the default weight and no limits.
+    /// Makes a best-effort tenant with the default weight and no limits.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -151,7 +152,7 @@ impl TenantSpec {
 /// (weighted by memory), and never more than the tenant's memory. `tenants` has the resident pages
 /// and the weight of each; `floors` is replaced.
 ///
-/// Together they are at most the ratio's part of all resident memory, so they fit into the tier
+/// The floors add up to at most the ratio's part of all resident memory, so they fit into the tier
 /// whenever the memory fits into the machine.
 pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages, floors: &mut Vec<Pages>) {
     floors.clear();
@@ -169,7 +170,7 @@ pub fn auto_floors(tenants: &[(Pages, u32)], tier: Pages, machine: Pages, floors
     floors.extend(tenants.iter().map(floor));
 }
 
-/// The tenant configuration does not fit the machine.
+/// The reason why a tenant configuration does not fit the machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TenantError {
     /// The floors in bytes exceed the tier.

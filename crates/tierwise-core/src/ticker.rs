@@ -12,7 +12,7 @@ pub(crate) struct Ticker {
 }
 
 impl Ticker {
-    /// First due one interval after time zero.
+    /// Makes a timer that is due one interval after time zero.
     pub(crate) fn new(interval: Option<Duration>) -> Self {
         Self { interval, next: Timestamp::ZERO + interval.unwrap_or(Duration::MAX) }
     }
@@ -22,12 +22,12 @@ impl Ticker {
         self.interval
     }
 
-    /// The time when it is due next.
+    /// The time of the next tick; `None` if it never ticks.
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.interval.map(|_| self.next)
     }
 
-    /// Returns true if it is due, and sets it to the next interval after `now`.
+    /// Returns true if the timer is due, and sets it to the next interval after `now`.
     pub(crate) fn take(&mut self, now: Timestamp) -> bool {
         let Some(interval) = self.interval else { return false };
         if now < self.next {

@@ -27,18 +27,18 @@ use crate::units::{Bandwidth, Bytes, Pages, TierId};
 /// Free-page thresholds of one tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watermarks {
-    /// Below this only the kernel itself may allocate.
+    /// Below this only reclaim may allocate.
     pub min: Pages,
     /// Below this kswapd wakes and, with demotion enabled, demotes.
     pub low: Pages,
     /// kswapd stops here.
     pub high: Pages,
-    /// kswapd stops here on a tier that pages are promoted to.
+    /// kswapd stops here on a tier into which pages are promoted.
     pub promo: Pages,
 }
 
 impl Watermarks {
-    /// No reserve at all, for bounds and for hand-worked examples.
+    /// No reserve, for bounds and for examples that are computed by hand.
     pub const NONE: Self = Self { min: Pages(0), low: Pages(0), high: Pages(0), promo: Pages(0) };
 
     /// The kernel's watermarks of a tier of `size` base pages in a machine of `machine` base pages.

@@ -23,7 +23,8 @@ pub struct PageId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TierId(pub u8);
 
-/// A tenant: a container, a virtual machine or a process whose share of memory is accounted.
+/// A tenant: a control group, a list of processes or a virtual machine that shares memory with
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantId(pub u16);
 
@@ -108,7 +109,7 @@ impl Bytes {
     /// Reads "4096", "64KiB", "1.5 GiB", "32GB". Binary units have an i; decimal ones do not.
     ///
     /// # Errors
-    /// The text is not a size; the message lists the forms that are.
+    /// The text is not a size, or the size is above 4 PiB; the message has the allowed forms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -91,7 +91,7 @@ impl Machine {
         self.poisoned.resize((first + count) as usize, None);
     }
 
-    /// A tenth of a second in which these pages are accessed.
+    /// Runs a tenth of a second in which these pages are accessed.
     fn tick(&mut self, pages: impl Iterator<Item = u32>) {
         self.now = self.now + Duration::from_millis(100);
         for page in pages.map(PageId) {

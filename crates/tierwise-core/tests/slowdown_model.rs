@@ -101,7 +101,7 @@ fn decided(learning: Option<Arc<dyn Learning>>) -> (String, u64) {
 #[test]
 fn a_model_of_this_machine_decides() {
     let (reason, dedicated) = decided(Some(Arc::new(Model(HERE))));
-    assert!(reason.contains("the model finds that it does not suffer and lends"), "{reason}");
+    assert!(reason.contains("the model finds that it is not an outlier and lends"), "{reason}");
     assert_eq!(dedicated, 100);
 }
 
@@ -111,7 +111,7 @@ fn without_a_model_the_ratio_decides() {
     let others: Option<Arc<dyn Learning>> = Some(Arc::new(Model(ELSEWHERE)));
     for learning in [None, nobody_runs_models, others] {
         let (reason, dedicated) = decided(learning);
-        assert!(reason.contains("ratio-only finds that it suffers and borrows"), "{reason}");
+        assert!(reason.contains("ratio-only finds that it is an outlier and borrows"), "{reason}");
         assert_eq!(dedicated, 140);
     }
 }

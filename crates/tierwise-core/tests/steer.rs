@@ -1,4 +1,4 @@
-//! The law of steering, over any costs, counters and times.
+//! Properties of steering, for all costs, counters and times.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn reading() -> impl Strategy<Value = KernelReading> {
     })
 }
 
-/// Readings and the times between them: none, a second, and ages in which the daemon was stopped.
+/// Readings and the times between them: none, a second, and years in which the daemon was stopped.
 fn readings() -> impl Strategy<Value = Vec<(u64, KernelReading)>> {
     let step = prop_oneof![Just(0), Just(1_000_000_000), 0u64..200_000_000_000, number()];
     prop::collection::vec((step, reading()), 0..12)
@@ -57,8 +57,8 @@ fn readings() -> impl Strategy<Value = Vec<(u64, KernelReading)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever the counters are, the course is one that the kernel takes, and promotes no more
-    /// than there are victims.
+    /// For all counters, the course is one that the kernel accepts, and promotes no more than there
+    /// are victims.
     #[test]
     fn any_counters_give_a_course_in_range(costs in costs(), readings in readings()) {
         let (mut steering, mut now) = (Steering::new(costs), 0u64);

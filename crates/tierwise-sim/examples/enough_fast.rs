@@ -1,5 +1,5 @@
-//! Slowdown of every recipe against `static` on recorded programs, with fast memory enough for all
-//! of them, worst first.
+//! Slowdown of every recipe against `static` on recorded programs, with enough fast memory for all
+//! of their memory, worst first.
 //!
 //! `enough_fast SHARE LOOPS TRACE...`: each trace repeated LOOPS times, on a machine whose fast
 //! memory is this share of the resident memory (1.1: a tenth more).

@@ -1,5 +1,5 @@
-//! Line accesses per second of the line models on one core, and how far the page-level
-//! approximation is from them: `line_rate` prints one JSON object a line.
+//! Line accesses per second of the line models on one core, and the error of the page-level
+//! approximation. `line_rate` prints one JSON object per line.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,10 +15,10 @@ const ACCESSES: u64 = 100_000_000;
 /// Fast memory of 128 MiB, so that the tags, not their cache, are measured.
 const FAST_PAGES: u32 = 32_768;
 
-/// A memory of 16 MiB for the errors: the patterns go round it many times.
+/// A memory of 16 MiB for the errors: the patterns repeat over it many times.
 const SMALL_PAGES: u32 = 4096;
 
-/// Windows as of a recording: some milliseconds of a memory-bound program.
+/// Accesses of a window, as in a recording: some milliseconds of a memory-bound program.
 const WINDOW: usize = 200_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -77,7 +77,7 @@ fn recorded(trace: &Path) -> Result<Error, Box<dyn std::error::Error>> {
     Ok(measure(lines.iter().map(line), fast, each)?)
 }
 
-/// A seeded order of this many frames.
+/// Returns the numbers below `count` in the order of a hash.
 fn frames(count: u32) -> Vec<u32> {
     let mut frames: Vec<u32> = (0..count).collect();
     frames.sort_by_key(|&frame| {

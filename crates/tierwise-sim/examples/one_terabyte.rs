@@ -1,5 +1,5 @@
-//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and prints what
-//! that took.
+//! Simulates a machine with a terabyte of memory in 4 KiB pages, all of it in use, and prints the
+//! time and the memory that the simulation took.
 
 use std::time::{Duration, Instant};
 

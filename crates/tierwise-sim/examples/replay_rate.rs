@@ -1,5 +1,5 @@
-//! Replays a recorded trace access by access with one policy, on one core, and prints how fast that
-//! went.
+//! Replays a recorded trace access by access with one policy, on one core, and prints the accesses
+//! per second.
 //!
 //! `replay_rate TRACE ACCESSES SEQUENCE_OUT` writes the same sequence of pages (32-bit
 //! little-endian numbers) for other simulators to replay.

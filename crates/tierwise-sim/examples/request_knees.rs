@@ -1,5 +1,5 @@
-//! Latency over load for MTAT's four services, and the most load with a share of their memory fast:
-//! its figure 1.
+//! Latency by load of MTAT's four services, and the maximum load with a share of their memory fast
+//! (MTAT, figure 1).
 //!
 //! `request_knees TRACES [SECONDS]`: TRACES is the directory of the recordings; each load runs for
 //! SECONDS of virtual time (a sixth of it for Memcached).

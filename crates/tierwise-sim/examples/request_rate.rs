@@ -19,7 +19,7 @@ use tierwise_trace::reader::TraceReader;
 /// The memory for which a recorded page stands.
 const UNIT: Bytes = Bytes(1 << 20);
 
-/// A step of the host's when hint faults are watched.
+/// The host's step when hint faults are monitored.
 const STEP_NS: u64 = 10_000_000;
 
 /// Steps in a second.
@@ -67,8 +67,8 @@ fn open(
     Ok(preset.mix(preset.units(UNIT), &loaded)?)
 }
 
-/// Requests, and nanoseconds a request in the fastest virtual second: what another program on the
-/// machine slows down the least.
+/// Returns the requests, and nanoseconds per request in the fastest virtual second, which other
+/// programs on the machine slow down least.
 fn time(
     tenant: &mut RequestTenant,
     seconds: u64,

@@ -1,11 +1,12 @@
 //! Bounds on the time that a window can take: everything fast, and the oracle.
 //!
-//! In each window the oracle keeps the pages fast whose misses gain most from it, moves them for
-//! free and shares nothing: each workload has the whole fast tier and idle latencies. For tiers 0,
-//! 1, ... n with cumulative capacities C_k the time saved against everything in the slowest tier is
-//! at most the sum over k of the best C_k base pages' gain from tier k or faster over k+1: each
-//! placement puts at most C_k base pages there. With two tiers the hottest pages that fit attain
-//! the bound, up to the share of one page; with more it is never below any placement's gain.
+//! In each window the oracle keeps fast the pages whose misses gain most. It moves them at no cost
+//! and shares nothing: each workload has the whole fast tier and idle latencies. Let C_k be the
+//! capacity of tiers 0 to k together. Compared with all pages in the slowest tier, the time saved
+//! is at most the sum over k of the gain of the best C_k base pages from tier k over tier k + 1:
+//! every placement puts at most C_k base pages into tier k or a faster one. With two tiers the
+//! hottest pages that fit attain the bound, up to the share of one page; with more tiers the bound
+//! is never below any placement's gain.
 //!
 //! ```
 //! use tierwise_sim::bound::{Bounds, WindowBound};
@@ -15,7 +16,7 @@
 //!     page, loads: load_misses, stores: 0, load_misses, store_misses: 0, supervised: 0, thread: 0,
 //! };
 //! let window = Window { accesses: vec![row(0, 10), row(1, 90)], ..Window::default() };
-//! // One fast page of two; 100 ns against 300 ns; instructions for nothing.
+//! // One fast page of two; 100 ns against 300 ns; instructions cost nothing.
 //! let bounds = Bounds { latencies: vec![(100.0, 100.0), (300.0, 300.0)], capacities: vec![1, 10],
 //!                       instruction_ns: 0.0, overlap: 1.0 };
 //! let bound: WindowBound = bounds.window(&window, |_| 1);
@@ -28,7 +29,7 @@ use tierwise_trace::{PageAccess, Window};
 
 use crate::machine::{Machine, TierModel};
 
-/// The figures that the bounds of a workload depend on.
+/// The figures on which the bounds of a workload depend.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
     /// Idle load and store latency of each tier in nanoseconds, fastest first.
@@ -44,9 +45,9 @@ pub struct Bounds {
 /// Bounds on one window, undilated, of all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct WindowBound {
-    /// Time with everything in the fastest tier, idle.
+    /// Nanoseconds with all pages in the fastest tier, at idle latency.
     pub all_fast_ns: f64,
-    /// Time under the oracle.
+    /// Nanoseconds under the oracle.
     pub oracle_ns: f64,
     /// Misses that the fastest tier serves under the oracle.
     pub oracle_fast_misses: f64,
@@ -59,7 +60,7 @@ fn cost((load, store): (f64, f64), row: &PageAccess) -> f64 {
 }
 
 impl Bounds {
-    /// The bounds' parameters on a machine.
+    /// Returns the parameters for a machine and the misses that each thread keeps in flight.
     pub fn of(machine: &Machine, memory_level_parallelism: f64) -> Self {
         // Hardware places lines, and a page's hot lines may all be fast: there the bound is
         // everything fast.
@@ -110,8 +111,8 @@ impl Bounds {
     }
 }
 
-/// The rows with the greatest gain a base page that fit into `capacity`, with the share of each
-/// that fits (all of it, but for the last).
+/// Returns the rows with the greatest gain per base page that fit into `capacity`, with the share
+/// of each that fits: all of it, except for the last.
 fn best(
     window: &Window,
     capacity: u64,

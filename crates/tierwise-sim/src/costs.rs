@@ -16,8 +16,8 @@ pub struct Costs {
     /// which the lowest comes from the L2 cache (14 cycles) and the others from the
     /// paging-structure caches; 30 ns covers a walk whose last entry comes from the L3.
     pub clear_bit_ns: f64,
-    /// One TLB shootdown as its initiator and its victim experience it. Measured: 3,240 ns for
-    /// changing one page's protection, system call and flush included.
+    /// The time that one TLB shootdown takes from its initiator and from its victim. Measured:
+    /// 3,240 ns for changing one page's protection, system call and flush included.
     pub shootdown_ns: f64,
     /// Pages that share one shootdown: `NR_MAX_BATCHED_MIGRATION` in `mm/migrate.c`, 512 pages.
     pub batch_pages: u32,
@@ -30,7 +30,7 @@ pub struct Costs {
     /// Hirofuchi, ROSS 2017, section 4).
     pub sample_ns: f64,
     /// Reading one sample from the buffer, on a background core: two cache lines and a table
-    /// update; an estimate of ours.
+    /// update; an estimate of this project.
     pub sample_read_ns: f64,
     /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a
     /// page, 140 ns to unmap and free one.
@@ -58,7 +58,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Monitoring and moving at no cost, as textbook formulas assume.
+    /// Costs of zero for monitoring and moving, as textbook formulas assume.
     pub const FREE: Self = Self {
         scan_pte_ns: 0.0,
         clear_bit_ns: 0.0,
@@ -90,9 +90,9 @@ impl Costs {
     /// Reads a scenario's `[costs]` over the defaults.
     ///
     /// # Errors
-    /// A figure that is negative or absurd, an unknown key.
+    /// A figure is outside its allowed range, or a key is unknown.
     pub fn parse(section: &Section<'_>) -> Result<Self, ConfigError> {
-        // A second for one page is no longer a cost but a typing error.
+        // A second for one page is a typing mistake, not a cost.
         let ns = 0.0..=1e9;
         let d = Self::default();
         let costs = Self {

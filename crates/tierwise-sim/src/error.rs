@@ -12,7 +12,7 @@ pub enum SimError {
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] tierwise_trace::TraceError),
-    /// The scenario is impossible.
+    /// The scenario is impossible; the text says why.
     #[error("{0}")]
     Scenario(String),
     /// A checker found the simulator wrong: a bug of Tierwise, never the user's mistake.

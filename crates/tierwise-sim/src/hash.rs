@@ -1,6 +1,6 @@
-//! The hash behind every choice that is made by seed.
+//! The hash from which every seeded choice is made.
 
-/// splitmix64's finaliser.
+/// Returns splitmix64's next number after the state `x`.
 pub(crate) fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,8 @@
 //! Huge pages: maps a workload's address space in 2 MiB pages where it is populated densely.
 //!
-//! The rule is that of the kernel's khugepaged at its default of `max_ptes_none` = 511 turned to
-//! the safe side: a 2 MiB range of one kind becomes one page if at least half of its base pages are
-//! ever touched, so that memory grows by no more than a factor of two.
+//! The rule is stricter than that of the kernel's khugepaged, whose default of `max_ptes_none` is
+//! 511. A 2 MiB range of one kind becomes one page if at least half of its base pages are ever
+//! touched, so that memory grows by no more than a factor of two.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,15 @@ use tierwise_trace::{Allocation, PageAccess, PageBacking, Window};
 
 /// log2 of the base pages of a 2 MiB page.
 const ORDER: u8 = 9;
+/// Base pages of a 2 MiB page.
 const SPAN: u64 = 1 << ORDER;
 
 #[derive(Debug, Default)]
 struct Range {
     base_pages: u32,
     files: u32,
-    /// Unmapped some time: such ranges stay in base pages, because a huge page goes only as a
-    /// whole.
+    /// True if a page of the range is ever unmapped. Such ranges stay in base pages, because a huge
+    /// page is unmapped only as a whole.
     unmapped: bool,
 }
 

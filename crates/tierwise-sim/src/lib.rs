@@ -1,4 +1,4 @@
-//! A simulated host with tiered memory: the world in which a policy is tried before the hardware
+//! A simulated host with tiered memory: the world in which a policy runs before the hardware
 //! exists.
 //!
 //! A [`scenario::Scenario`] names a machine and workloads; [`run::Prepared`] opens them;

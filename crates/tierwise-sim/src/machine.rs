@@ -61,7 +61,7 @@ pub struct TierModel {
 pub struct Machine {
     /// Base page size.
     pub page_size: Bytes,
-    /// Fastest first.
+    /// The tiers, fastest first.
     pub tiers: Vec<TierModel>,
     /// CPU time of an instruction that does not miss the last-level cache, in nanoseconds.
     pub instruction_ns: f64,
@@ -70,10 +70,10 @@ pub struct Machine {
     /// log2 of the base pages per simulated page: memory is monitored and moved in granules of that
     /// many pages, each with the kernel's costs of all its pages.
     pub granule_order: u8,
-    /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two
-    /// tiers, whose latencies and bandwidths are those of the fast and the slow memory, and whose
-    /// capacities those of the dedicated and the managed node. Half of the managed node, or as the
-    /// ratio gives, is fast memory too.
+    /// Set if the CPU manages the last tier itself ([`crate::hardware`]): then there are two tiers,
+    /// whose latencies and bandwidths are those of the fast and the slow memory, and whose
+    /// capacities those of the dedicated and the managed node. A part of the managed node is fast
+    /// memory too: half of it, or what the ratio gives.
     pub hardware: Option<Hardware>,
 }
 
@@ -137,7 +137,7 @@ pub const PRESETS: &[MachinePreset] = &[
     MachinePreset {
         name: "dram-cxl-252",
         source: "Equilibria, section V-A: 252 ns real CXL memory; table II: 60 and 620 GB/s. The \
-                 local latency is not printed: 110 ns is an assumption of ours for DDR5 on that \
+                 local latency is not printed: 110 ns is Tierwise's assumption for DDR5 on that \
                  processor",
         tiers: [
             PresetTier {
@@ -178,7 +178,7 @@ pub const PRESETS: &[MachinePreset] = &[
         name: "dram-optane",
         source: "Izraelevitz et al. 2019 (arXiv 1903.05714), sections 3.1 and 3.2: 81 ns DRAM and \
                  305 ns Optane random loads; 39.4 GB/s read and 13.9 GB/s write from six modules, \
-                 here two a socket as in MULTI-CLOCK, section V-A. A store that misses waits for \
+                 here two per socket as in MULTI-CLOCK, section V-A. A store that misses waits for \
                  its line to be fetched, so it costs a load; the asymmetry is in the write \
                  bandwidth",
         tiers: [
@@ -214,13 +214,13 @@ impl TierModel {
 
 impl Machine {
     /// 2.3 GHz, the base clock of the Xeon Gold 5218 of MULTI-CLOCK, section V-A, at one
-    /// instruction a cycle: what server code that hits its caches reaches.
+    /// instruction a cycle: server code that hits its caches reaches this.
     pub const DEFAULT_INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
     /// The kernel's default of `vm.watermark_scale_factor`.
     pub const DEFAULT_WATERMARK_SCALE: u64 = 10;
 
-    /// A preset with the given sizes.
+    /// Makes the machine of a preset with the given sizes; `None` for an unknown name.
     pub fn preset(name: &str, fast: Bytes, slow: Bytes) -> Option<Self> {
         let preset = PRESETS.iter().find(|p| p.name == name)?;
         let tiers = preset.tiers.iter().zip([fast, slow]).map(|(t, capacity)| TierModel {
@@ -242,7 +242,7 @@ impl Machine {
         })
     }
 
-    /// The observations that it can report.
+    /// The signals that it can report.
     pub fn capabilities(&self) -> Capabilities {
         let mode = self.hardware.map(|hardware| hardware.mode);
         Capabilities {

@@ -28,7 +28,7 @@ impl Frame {
         (self.tier != ABSENT).then_some(TierId(self.tier))
     }
 
-    /// Base pages it spans.
+    /// Base pages that the page spans.
     pub fn frames(&self) -> u64 {
         1 << (self.bits & ORDER)
     }
@@ -60,10 +60,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Bytes of host state a page.
+    /// Bytes of host state per page.
     pub const BYTES_PER_PAGE: usize = size_of::<Frame>();
 
-    /// An empty machine for a number of workloads.
+    /// Makes an empty memory for a number of workloads.
     pub fn new(topology: &Topology, workloads: usize) -> Self {
         let levels = [
             WatermarkLevel::None,
@@ -103,7 +103,7 @@ impl Memory {
         &self.usage[workload]
     }
 
-    /// The page, which must have been allocated once.
+    /// Returns the state of a page. A page that was never allocated is absent.
     pub fn frame(&self, page: PageId) -> &Frame {
         self.frames.get(page.index()).unwrap_or(&Frame::NONE)
     }
@@ -133,7 +133,7 @@ impl Memory {
         let capped = |tier| self.exceeds_cap(workload, tier, frames);
         let within = |level| self.first_with_free(frames, level, placement, capped);
         let beyond = |level| self.first_with_free(frames, level, placement, |_| false);
-        // A cap gives way to the out-of-memory killer only.
+        // A cap is exceeded only where the out-of-memory killer would run.
         let tier =
             levels.into_iter().find_map(within).or_else(|| levels.into_iter().find_map(beyond));
         let tier = tier.ok_or(OutOfMemory)?;
@@ -171,7 +171,7 @@ impl Memory {
         self.caps.extend_from_slice(caps);
     }
 
-    /// The caps that hold.
+    /// The present caps.
     pub fn caps(&self) -> &[Cap] {
         &self.caps
     }
@@ -232,7 +232,7 @@ impl Memory {
         self.used[to.index()] += frames;
     }
 
-    /// Poisons a page, or takes the poison off.
+    /// Poisons a page, or removes its poison.
     pub fn set_poisoned(&mut self, page: PageId, on: bool) {
         let bits = &mut self.frames[page.index()].bits;
         *bits = if on { *bits | POISONED } else { *bits & !POISONED };

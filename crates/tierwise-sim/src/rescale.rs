@@ -1,11 +1,11 @@
-//! A recorded program made another size: its pages, in the order of their allocation, are
-//! mapped onto a number of units, page `i` of `n` onto unit `i * units / n`.
+//! Changes the size of a recorded program. Its pages, in the order of their allocation, are mapped
+//! to a number of units: page `i` of `n` to unit `i * units / n`.
 //!
-//! Neighbours that fall together share a unit: it has the accesses of all of them, exists from the
+//! Neighbours with the same unit share it: it has the accesses of all of them, exists from the
 //! first allocation to the last unmapping, and is of the kind of its first page. With a machine of
 //! granules, and a dilation by the memory's growth, a recording of a few hundred megabytes
-//! represents a program of tens of gigabytes whose every page is accessed as often as the recorded
-//! ones.
+//! represents a program of tens of gigabytes, each page of which is accessed as often as a recorded
+//! page.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use tierwise_trace::{PageAccess, Window};
 
 use crate::windows::LoadError;
 
-/// Maps the pages of a program onto `units`. With as many units as pages nothing changes.
+/// Maps the pages of a program to `units`. With as many units as pages nothing changes.
 ///
 /// # Errors
-/// It has fewer pages than units.
+/// The program has fewer pages than units.
 pub fn rescale(windows: &mut [Window], units: u32) -> Result<(), LoadError> {
     let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
-    // What never ran is refused for that.
+    // The caller refuses a program that never ran.
     if pages == 0 || units == 0 || units == pages {
         return Ok(());
     }

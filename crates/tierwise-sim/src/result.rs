@@ -1,4 +1,4 @@
-//! The result of a run, in the form in which `--json` prints it. Keys stay.
+//! The result of a run, in the form in which `--json` prints it. Its keys are stable.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::stats::HeatMap;
 pub struct Comparison {
     /// The scenario's name.
     pub scenario: String,
-    /// Random seed.
+    /// The seed of the runs.
     pub seed: u64,
     /// One result per policy, in the requested order.
     pub results: Vec<PolicyResult>,
@@ -38,9 +38,9 @@ pub struct PolicyResult {
     /// CPU seconds of monitoring and migration, the application's own and a background
     /// core's.
     pub overhead_seconds: f64,
-    /// Time taken over the oracle's time for the same work, less one: 0 is as good as the oracle.
+    /// Time divided by the oracle's time for the same work, minus one: 0 is as good as the oracle.
     pub distance_to_oracle: f64,
-    /// By tenant, in the scenario's order.
+    /// One entry per tenant, in the scenario's order.
     pub tenants: Vec<TenantResult>,
 }
 
@@ -53,11 +53,11 @@ pub struct TenantResult {
     pub class: String,
     /// Instructions per second in the measured part.
     pub throughput: f64,
-    /// Time taken over the time for the same work with everything fast and no other tenant.
+    /// Time divided by the time for the same work with all memory fast and no other tenant.
     pub slowdown: f64,
     /// Share of its last-level misses served by the fastest tier.
     pub fast_access_ratio: f64,
-    /// Resident bytes by tier name, at the end of its run (or at its greatest, once it has ended).
+    /// Resident bytes by tier name, when the tenant ended, or else at the end of the run.
     pub usage_bytes: BTreeMap<String, u64>,
     /// Its pages moved to a faster tier.
     pub promotions: u64,
@@ -85,21 +85,20 @@ pub struct TenantResult {
 pub struct LatencyResult {
     /// Requests answered.
     pub requests: u64,
-    /// Requests that took longer than the objective, and requests that still waited for longer than
+    /// Requests that took longer than the objective, and requests that had waited for longer than
     /// it at the end.
     pub violations: u64,
-    /// Those that were still waiting for longer than the objective at the end; answered they were
-    /// not.
+    /// Requests that had waited for longer than the objective at the end and were not answered.
     pub overdue: u64,
     /// The objective for the 99th percentile, in milliseconds.
     pub slo_ms: f64,
-    /// Half took no longer.
+    /// The time that half of the requests did not exceed.
     pub p50_ms: f64,
-    /// 95 % took no longer.
+    /// The time that 95 % did not exceed.
     pub p95_ms: f64,
-    /// 99 % took no longer.
+    /// The time that 99 % did not exceed.
     pub p99_ms: f64,
-    /// 99.9 % took no longer.
+    /// The time that 99.9 % did not exceed.
     pub p999_ms: f64,
     /// The longest response time.
     pub max_ms: f64,
@@ -116,7 +115,7 @@ impl LatencyResult {
     }
 }
 
-/// The state of a run at one moment; rates are over the interval that ends there.
+/// The state of a run at one time; rates are over the interval that ends there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimelinePoint {
     /// Virtual seconds since the start.
@@ -127,11 +126,11 @@ pub struct TimelinePoint {
     pub promotions: u64,
     /// Pages demoted.
     pub demotions: u64,
-    /// By tenant, in the scenario's order.
+    /// One entry per tenant, in the scenario's order.
     pub tenants: Vec<TenantPoint>,
 }
 
-/// A tenant at one moment.
+/// A tenant at one time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TenantPoint {
     /// The workload's name.
@@ -150,12 +149,12 @@ pub struct TenantPoint {
     pub p99_ms: Option<f64>,
 }
 
-/// Everything one run yields.
+/// Everything that a run returns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunOutput {
     /// The summary.
     pub result: PolicyResult,
-    /// The course of it, if requested.
+    /// The timeline, if requested.
     pub timeline: Vec<TimelinePoint>,
     /// The heat map, if requested.
     pub heat_map: Option<HeatMap>,

@@ -7,9 +7,9 @@ use crate::requests::latency::LatencySummary;
 use crate::requests::tenant::{RequestService, RequestTenant};
 use crate::requests::watcher::Watcher;
 
-/// Length of an interval of response times: the reported 99th percentile is that of
-/// the last whole one. A second holds ten thousand requests of the slowest service that was
-/// published, and a hundred of them above its 99th percentile.
+/// Length of an interval of response times: the reported 99th percentile is that of the last whole
+/// one. In a second the slowest of MTAT's services answers ten thousand requests, a hundred of them
+/// above its 99th percentile.
 pub const INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A running service.
@@ -29,9 +29,9 @@ pub struct RunningService {
     last: Option<LatencySummary>,
     /// Response times of the whole seconds since the last point of the timeline.
     worst: LatencySummary,
-    /// Whole seconds measured, and those whose 99th percentile exceeded the objective.
+    /// Whole seconds measured.
     pub seconds: u64,
-    /// Number of seconds that violated the objective.
+    /// Number of those seconds whose 99th percentile exceeded the objective.
     pub violating_seconds: u64,
 }
 
@@ -40,7 +40,7 @@ impl RunningService {
     /// this many pages.
     ///
     /// # Errors
-    /// Arrivals, servers or a mix that cannot be.
+    /// Those of [`RequestTenant::new`].
     pub fn new(
         service: &RequestService,
         start_ns: u64,
@@ -81,7 +81,7 @@ impl RunningService {
         self.interval_ends
     }
 
-    /// Ends the interval if its time has come.
+    /// Ends the interval if `now` has reached its end.
     pub fn end_interval(&mut self, now: u64) {
         if now < self.interval_ends {
             return;

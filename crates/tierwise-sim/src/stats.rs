@@ -14,13 +14,13 @@ use crate::workload::{Work, Workload};
 /// One workload's account.
 #[derive(Debug, Clone)]
 pub struct WorkloadAccount {
-    /// Over its whole run.
+    /// Its work over the whole run.
     pub total: Work,
-    /// In its measured part.
+    /// Its work in the measured part.
     pub measured: Work,
     /// Start of the measured part, in nanoseconds.
     pub measured_from: Option<u64>,
-    /// Its end, in nanoseconds.
+    /// End of the workload, in nanoseconds.
     pub ended: Option<u64>,
     /// Time at which it ran out of memory, in nanoseconds.
     pub out_of_memory: Option<u64>,
@@ -55,7 +55,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Empty accounts.
+    /// Makes empty accounts.
     pub fn new(workloads: usize, tiers: usize) -> Self {
         let account = WorkloadAccount {
             total: Work::none(tiers),
@@ -92,7 +92,7 @@ impl Stats {
         self.heat.as_ref()
     }
 
-    /// The heat map, to be filled.
+    /// The heat map, if one is kept, to add accesses.
     pub fn heat_mut(&mut self) -> Option<&mut Heat> {
         self.heat.as_mut()
     }
@@ -107,7 +107,7 @@ impl Stats {
         self.timeline.as_ref()
     }
 
-    /// A workload did a share of its current window (times its dilation).
+    /// Adds a share of a workload's current window (times its dilation) to its account.
     pub fn work(&mut self, i: usize, workload: &Workload, amount: f64) {
         let account = &mut self.accounts[i];
         let measured = workload.windows.is_measured();
@@ -117,7 +117,8 @@ impl Stats {
         }
     }
 
-    /// A service answered requests.
+    /// Adds a step of a service to its account. `idle` is the fast tier's latency for a load and a
+    /// store.
     pub fn service(&mut self, i: usize, served: &StepWork, instructions: f64, idle: (f64, f64)) {
         let account = &mut self.accounts[i];
         account.total.add_service(served, instructions, idle);
@@ -135,24 +136,24 @@ impl Stats {
         self.accounts[workload].window_ns = ns;
     }
 
-    /// The measured part starts, if it has not already.
+    /// Starts the measured part, if it has not started already.
     pub fn start_measuring(&mut self, workload: usize, now: u64) {
         self.accounts[workload].measured_from.get_or_insert(now);
     }
 
-    /// A workload ended.
+    /// Records the end of a workload and its usage.
     pub fn end(&mut self, workload: usize, now: u64, usage: &[Pages]) {
         let account = &mut self.accounts[workload];
         account.ended = Some(now);
         account.last_usage.copy_from_slice(usage);
     }
 
-    /// A workload was killed because no tier had free memory.
+    /// Records that a workload was killed because no tier had free memory.
     pub fn out_of_memory(&mut self, workload: usize, now: u64) {
         self.accounts[workload].out_of_memory = Some(now);
     }
 
-    /// A page moved.
+    /// Counts a page that moved.
     pub fn moved(&mut self, workload: usize, promotion: bool, bytes: f64) {
         let account = &mut self.accounts[workload];
         account.promotions += u64::from(promotion);
@@ -160,12 +161,12 @@ impl Stats {
         self.migrated_bytes += bytes;
     }
 
-    /// A background core worked.
+    /// Adds time of a background core, in nanoseconds.
     pub fn background(&mut self, ns: f64) {
         self.background_ns += ns;
     }
 
-    /// The application worked for the tiering, on its own path.
+    /// Adds time that monitoring and migration took on the application's own path, in nanoseconds.
     pub fn application(&mut self, workload: usize, ns: f64) {
         self.accounts[workload].overhead_ns += ns;
     }
@@ -176,8 +177,9 @@ impl Stats {
         (application + self.background_ns) * 1e-9
     }
 
-    /// Time went on to `now`; `usage` gives a workload's base pages by tier, `p99` the 99th
-    /// percentile of a service's worst second since the last call.
+    /// Records that time advanced to `now`, and adds a point to the timeline if it is due. `usage`
+    /// gives a workload's base pages by tier, `p99` the 99th percentile of a service's worst second
+    /// since the last call.
     pub fn time<'a>(
         &mut self,
         now: u64,
@@ -234,7 +236,7 @@ pub struct WorkloadPoint {
     pub p99: Option<Duration>,
 }
 
-/// A point.
+/// A point of the timeline.
 #[derive(Debug, Clone)]
 pub struct StatsPoint {
     /// Virtual time in nanoseconds.
@@ -245,14 +247,14 @@ pub struct StatsPoint {
     pub workloads: Vec<WorkloadPoint>,
 }
 
-/// All points.
+/// A timeline: one point for each interval.
 #[derive(Debug)]
 pub struct Timeline {
     every: u64,
     next: u64,
     last: u64,
     before: Vec<Before>,
-    /// In the order of time.
+    /// The points, in the order of time.
     pub points: Vec<StatsPoint>,
 }
 
@@ -275,7 +277,7 @@ impl Timeline {
         Self { every, next: every, last: 0, before, points: Vec::new() }
     }
 
-    /// Returns true when the next point's time has come.
+    /// Returns true if the next point is due.
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.next
     }
@@ -314,7 +316,8 @@ impl Timeline {
 /// Rows of the finished heat map: as many as a reader can distinguish on a screen.
 const ROWS: u32 = 96;
 
-/// The misses by page (in groups, in the order of allocation) and by time. JSON keys stay.
+/// The misses by page (in groups, in the order of allocation) and by time. Its JSON keys are
+/// stable.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HeatMap {
     /// Pages in one row.
@@ -327,19 +330,19 @@ pub struct HeatMap {
     pub fast_share: Vec<Vec<f32>>,
 }
 
-/// A heat map in the making.
+/// A heat map that is being collected.
 #[derive(Debug)]
 pub struct Heat {
     pages_per_row: u32,
     seconds_per_column: f64,
     misses: Vec<Vec<f64>>,
     fast: Vec<Vec<f64>>,
-    /// Until when each workload's accesses are in the map, in nanoseconds.
+    /// The time until which each workload's accesses are in the map, in nanoseconds.
     covered_until: Vec<u64>,
 }
 
 impl Heat {
-    /// An empty heat map for `pages` pages.
+    /// Makes an empty heat map for `pages` pages.
     pub fn new(pages: u32, seconds_per_column: f64) -> Self {
         Self {
             pages_per_row: pages.div_ceil(ROWS).max(1),

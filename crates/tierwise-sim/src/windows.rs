@@ -12,7 +12,7 @@ use crate::bound::{Bounds, WindowBound};
 /// Changes to the pages of a recorded program when it is read: larger, fewer or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Units that all its pages are mapped onto ([`crate::rescale`]).
+    /// Units to which all its pages are mapped ([`crate::rescale`]).
     pub units: Option<u32>,
     /// Pages per recorded page.
     pub scale: u32,
@@ -29,7 +29,7 @@ impl Default for Shape {
     }
 }
 
-/// Most rows (allocations and accesses) that a scaled program may have in memory: some 2 GiB.
+/// Maximum number of rows (allocations and accesses) of a scaled program in memory: some 2 GiB.
 const MAX_ROWS: u64 = 1 << 26;
 
 /// The reason why a program cannot be loaded in a shape.
@@ -38,21 +38,21 @@ pub enum LoadError {
     /// The source is damaged.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// Its pages stand for more than fits in memory.
+    /// The scaled program would not fit in memory.
     #[error(
         "scale: found {scale}; allowed: from 1 to {most}: the recording has {rows} allocations and \
          accesses, and a scaled one may have {MAX_ROWS}; a larger granule in [machine] makes a \
          program larger at no cost"
     )]
     TooMany {
-        /// Pages that each page stands for.
+        /// Pages per recorded page.
         scale: u32,
         /// Allocations and accesses before.
         rows: u64,
         /// The largest scale that is allowed.
         most: u64,
     },
-    /// It has fewer pages than it shall be mapped onto.
+    /// The program has fewer pages than the footprint has units.
     #[error(
         "footprint: found {units} pages; allowed: up to the {pages} pages of the recording; a \
          larger granule in [machine] makes pages larger"
@@ -193,7 +193,7 @@ fn survey(windows: &[Window]) -> (Vec<u8>, u64) {
     (orders, peak)
 }
 
-/// A loaded program as it runs in one scenario: which part is measured, how often, how slowly.
+/// A loaded program as it runs in one scenario: its measured part, its loops and its bounds.
 #[derive(Debug)]
 pub struct Part {
     /// The program.
@@ -213,7 +213,7 @@ impl Part {
         all as u64 + u64::from(self.loops - 1) * all.saturating_sub(self.measure_from) as u64
     }
 
-    /// Nanoseconds that a whole run takes with everything in the fastest tier, before dilation.
+    /// Nanoseconds that a whole run takes with all memory in the fastest tier, before dilation.
     pub fn all_fast_ns(&self) -> f64 {
         let sum = |bounds: &[WindowBound]| bounds.iter().map(|b| b.all_fast_ns).sum::<f64>();
         let looped = self.bounds.get(self.measure_from..).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Part {
 enum Origin {
     /// All in memory.
     Loaded { part: Arc<Part>, next: usize, loops_left: u32 },
-    /// Made as they are needed: a generator without end, or one too large to keep.
+    /// Generated as they are needed: a generator without end, or one too large to keep.
     Stream {
         source: Box<dyn WindowSource>,
         measure_from: String,
@@ -305,7 +305,7 @@ impl Windows {
         self.taken
     }
 
-    /// Takes the next window into `window`; false at the end.
+    /// Takes the next window into `window`. Returns false at the end.
     ///
     /// # Errors
     /// A streamed source is damaged.

@@ -4,7 +4,7 @@
 //! Within a window a page's accesses are spread evenly: the k-th of n accesses happens when the
 //! share `(k + phase) / n` of the window's work is done, where the phase is a hash of the page's
 //! index, so that pages do not move in step. Everything that depends on when a page is accessed
-//! (reference bits, hint faults, samples, stalls) follows from this rule; nothing is drawn by lot.
+//! (reference bits, hint faults, samples, stalls) follows from this rule; nothing is random.
 
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{PageAccess, Window};
@@ -51,7 +51,7 @@ impl Misses {
         self.stores -= u64::from(row.store_misses);
     }
 
-    /// Both.
+    /// Loads and stores together.
     pub fn total(self) -> u64 {
         self.loads + self.stores
     }
@@ -77,14 +77,14 @@ pub struct Work {
     pub misses: Vec<f64>,
     /// CPU time used, in nanoseconds: of all threads or servers.
     pub busy_ns: f64,
-    /// Time in nanoseconds that the same work takes with everything fast and idle.
+    /// Time in nanoseconds that the same work takes with all memory fast, at idle latency.
     pub all_fast_ns: f64,
     /// Time in nanoseconds that the same work takes under the oracle.
     pub oracle_ns: f64,
 }
 
 impl Work {
-    /// Returns zero, on a number of tiers.
+    /// Returns no work, for a number of tiers.
     pub fn none(tiers: usize) -> Self {
         Self {
             instructions: 0.0,
@@ -96,7 +96,7 @@ impl Work {
         }
     }
 
-    /// Starts over.
+    /// Sets all sums to zero.
     pub fn clear(&mut self) {
         self.instructions = 0.0;
         self.operations = 0.0;
@@ -120,7 +120,7 @@ impl Work {
     }
 
     /// Adds a service's work, which takes the servers' time; `idle` is the fast tier's latency for
-    /// a load and a store. The oracle's time for it is the time with everything fast: a request's
+    /// a load and a store. The oracle's time for it is the time with all memory fast: a request's
     /// pages are not known before it arrives.
     pub fn add_service(&mut self, served: &StepWork, instructions: f64, idle: (f64, f64)) {
         let all_fast_ns = served.all_fast_ns(idle.0, idle.1);
@@ -160,7 +160,7 @@ pub enum WorkloadKind {
     Service(Box<RunningService>),
 }
 
-/// A workload.
+/// A workload: its windows or requests, its pages, and its progress.
 #[derive(Debug)]
 pub struct Workload {
     /// Windows or a service.
@@ -193,7 +193,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// A workload before its start, on a machine with `tiers` tiers.
+    /// Makes a workload before its start, on a machine with `tiers` tiers.
     pub fn new(windows: Windows, tiers: usize, phase_seed: u64) -> Self {
         Self {
             kind: WorkloadKind::Windows { pending_stall_ns: 0.0 },
@@ -220,7 +220,7 @@ impl Workload {
         }
     }
 
-    /// The service, if it is one, to be changed.
+    /// The service, if it is one, for changes.
     pub fn service_mut(&mut self) -> Option<&mut RunningService> {
         match &mut self.kind {
             WorkloadKind::Service(service) => Some(service),
@@ -311,15 +311,15 @@ impl Workload {
         }
     }
 
-    /// Stops counting them.
+    /// Stops counting a page's misses for a tier.
     pub fn leave_tier(&mut self, local: u32, tier: TierId) {
         if let Some(row) = self.row(local).copied() {
             self.misses[tier.index()].sub(&row);
         }
     }
 
-    /// Loads and stores of the current window that a memory serves: a tier's, or, where the
-    /// CPU manages the last tier, the fast and the slow memory's.
+    /// Returns the loads and stores of the current window that a memory serves. `memory` is the
+    /// number of a tier or, where the CPU manages the last tier, 0 for fast and 1 for slow memory.
     pub fn served(&self, memory: usize) -> (f64, f64) {
         let of = |m: &Misses| (m.loads as f64, m.stores as f64);
         let here = of(&self.misses[memory]);
@@ -349,8 +349,8 @@ impl Workload {
         self.misses.fill(Misses::default());
     }
 
-    /// Threads that the window's instructions were spread over: its total over the busiest
-    /// thread's.
+    /// Sets the number of threads over which the window's instructions are spread: the sum of all
+    /// threads' instructions, divided by the busiest thread's.
     pub fn set_parallelism(&mut self) {
         let busiest = self.window.threads.iter().map(|t| t.instructions).max().unwrap_or(0);
         let recorded = if busiest == 0 {

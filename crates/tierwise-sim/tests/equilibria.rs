@@ -20,7 +20,8 @@ fn scenario(name: &str) -> Scenario {
 
 fn outcome(name: &str, recipe: &Recipe) -> RunOutput {
     let timeline = Some(Duration::from_secs(1));
-    // The checkers count all pages after every step; in this one there are many of both.
+    // The checkers count all pages after every step; the scenario "thrashing" has many pages and
+    // many steps.
     let check = name != "thrashing";
     let options = RunOptions { check, timeline, ..RunOptions::default() };
     run(&Prepared::load(scenario(name)).unwrap(), recipe, &options, &mut |_| ()).unwrap()
@@ -35,8 +36,8 @@ fn fast(output: &RunOutput) -> Vec<f64> {
     output.result.tenants.iter().map(|t| t.usage_bytes["DRAM"] as f64 * 1e-9).collect()
 }
 
-/// Within four gigabytes: what kswapd's watermarks keep free on a machine of 408 GB, and a swing of
-/// one scan.
+/// Compares within four gigabytes: the memory that kswapd's watermarks keep free on a machine of
+/// 408 GB, and the change of one scan.
 fn assert_near(output: &RunOutput, expected: [f64; 3]) {
     for (found, expected) in fast(output).into_iter().zip(expected) {
         assert!((found - expected).abs() <= 4.0, "{found} GB in fast memory, expected {expected}");
@@ -75,14 +76,15 @@ fn the_upper_bound_is_enforced() {
 }
 
 #[test]
-fn thrashing_is_mitigated() {
+fn thrash_control_mitigates_thrashing() {
     let recipe = Recipe::named("equilibria").unwrap();
     let control = "algorithm = \"equilibria\"";
     let text = recipe.text().replace(control, &format!("{control}\nthrash_control = false"));
     let off = outcome("thrashing", &Recipe::parse("off.toml", &text).unwrap());
     let on = outcome("thrashing", &recipe);
     let moves = |o: &RunOutput| o.result.tenants[0].promotions + o.result.tenants[0].demotions;
-    // Halving when it thrashes and doubling when it does not leaves it between the two.
+    // The control halves the promotion of a tenant that thrashes and doubles it otherwise. So the
+    // moves are between all and none.
     assert!(
         moves(&on) * 10 < moves(&off) * 9,
         "{} moves, {} without control",

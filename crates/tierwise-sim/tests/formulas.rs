@@ -1,4 +1,4 @@
-//! Results of the simulator against results worked out on paper.
+//! Results of the simulator against results computed by hand.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -58,7 +58,7 @@ fn stationary_zipf_hits_by_harmonic_numbers() {
     assert!(r.distance_to_oracle >= 0.0 && r.distance_to_oracle < 0.01, "{}", r.distance_to_oracle);
 }
 
-/// Two pages, fast memory for one, each hot in turn: the next move undoes each move, and every
+/// Two pages, fast memory for one, each hot alternately: the next move undoes each move, and every
 /// window's misses are all fast or all slow. Static serves exactly half of them fast.
 #[test]
 fn alternating_pages_are_half_fast_unmoved() {
@@ -73,7 +73,8 @@ fn alternating_pages_are_half_fast_unmoved() {
     assert!((r.fast_access_ratio - 0.5).abs() < 1e-9, "{}", r.fast_access_ratio);
 }
 
-/// With everything fast and no other tenant, a workload runs as fast as with everything fast.
+/// With enough fast memory and no other tenant, a workload has the speed of the bound with all
+/// memory fast.
 #[test]
 fn enough_fast_memory_is_all_fast() {
     let mut s = scenario(machine(4000, 4000), vec![workload("u", "uniform", spec(1000))]);
@@ -124,7 +125,7 @@ fn running_out_of_memory_is_an_outcome() {
     assert!(killed.starts_with("out of memory at"), "{killed}");
 }
 
-/// The heat map holds every miss, and a steady workload looks steady whether or not its policy
+/// The heat map holds every miss, and is steady for a steady workload, whether or not the policy
 /// samples.
 #[test]
 fn steady_workload_has_steady_heat_map() {

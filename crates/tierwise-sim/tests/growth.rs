@@ -1,7 +1,7 @@
-//! With fast memory enough for everything no recipe makes a workload slower than `static` does, but
-//! by the cost of its own monitoring: nothing is demoted from memory that is free, and nothing that
-//! a program allocates is kept out of it. A share that a partitioner computed is no limit; an
-//! operator's cap is.
+//! With enough fast memory for all pages, no recipe makes a workload slower than `static` does,
+//! except by the cost of its own monitoring. No page is demoted while memory is free, and no
+//! allocation is kept out of free memory. A share that a partitioner computed is no limit; an
+//! operator's cap is one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -28,12 +28,12 @@ use tierwise_trace::generate::GeneratorSpec;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 
-/// Memory that a policy may keep free of the fastest tier beside the kernel's watermarks: memtis' 3
-/// %, the most of all.
+/// Memory that a policy may keep free of the fastest tier beside the kernel's watermarks: 3 % in
+/// memtis, the maximum of all recipes.
 const HEADROOM: f64 = 0.03;
 
-/// Tenants that wait for their own monitoring overlap in other ways: each other's bandwidth is then
-/// not quite the same.
+/// Allowed difference of slowdowns. Tenants that wait for their own monitoring overlap differently,
+/// which changes their bandwidth a little.
 const OVERLAP: f64 = 1e-3;
 
 /// Base pages of a fast tier in which this many fit above every tenant's headroom.
@@ -48,7 +48,7 @@ fn room_for(resident: u64) -> u64 {
     (resident..resident * 2 + 4096).find(fits).unwrap()
 }
 
-/// Policies that decide; on the machines here no tier is the CPU's.
+/// The recipes that decide. On these machines the CPU manages no tier.
 fn policies(prepared: &Prepared) -> Vec<Recipe> {
     let decides = |r: &Recipe| r.bound().is_none() && prepared.can_run(r);
     Recipe::shipped().filter(decides).collect()
@@ -139,7 +139,7 @@ fn any_tenant() -> impl Strategy<Value = Tenant> {
 }
 
 impl Tenant {
-    /// Its workload and the most base pages that it can have.
+    /// Its workload, and the maximum of base pages that it can have.
     fn workload(&self, index: usize, case: &str) -> (WorkloadSpec, u64) {
         let name = format!("t{index}");
         let (w, pages) = match &self.growing {

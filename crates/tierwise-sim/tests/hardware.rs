@@ -29,7 +29,7 @@ fn generated(name: &str, pattern: &str, pages: u64) -> WorkloadSpec {
     WorkloadSpec { dilation: 1_000, ..workload(name, pattern, spec) }
 }
 
-/// One that misses a hundredth as often, a window of which takes a second and a half.
+/// A workload that misses a hundredth as often. A window of it takes a second and a half.
 fn calm(name: &str, pages: u64) -> WorkloadSpec {
     let spec = GeneratorSpec {
         footprint_pages: pages,
@@ -152,7 +152,7 @@ fn lending_helps_outlier_at_little_cost() {
         let calm = lent.tenants[..3].iter().zip(&without.tenants);
         calm.for_each(|(after, before)| assert!(after.slowdown < before.slowdown + 0.02));
         let moved = |f: fn(&TenantResult) -> u64| lent.tenants.iter().map(f).sum::<u64>();
-        // Each promotion has its demotion, but for the last group of a step.
+        // Each promotion has its demotion, except in the last group of a step.
         assert!(moved(|t| t.promotions).abs_diff(moved(|t| t.demotions)) <= 2, "{lent:?}");
     }
 }

@@ -23,7 +23,7 @@ use tierwise_trace::{
 };
 
 const PAGES: u32 = 1000;
-/// Pages 100 to 199 are hot: a thousand misses a window each, the others one.
+/// Pages 100 to 199 are hot: each has a thousand misses per window, the others have one.
 const HOT: std::ops::Range<u32> = 100..200;
 
 /// Windows that are all alike.
@@ -85,7 +85,7 @@ impl WindowSource for Steady {
     }
 }
 
-/// A host that runs the steady program with everything in fast memory, watched.
+/// A host that runs the steady program with all memory fast and reports these signals.
 fn host(signals: Signals) -> SimulatedHost {
     let machine = machine(4000, 4000);
     let program = LoadedTrace::read(&mut steady(400), None, Shape::default()).unwrap();
@@ -102,7 +102,7 @@ fn host(signals: Signals) -> SimulatedHost {
     host
 }
 
-/// Everything reported until `seconds` of virtual time.
+/// Calls `each` with every observation until `seconds` of virtual time.
 fn observe(host: &mut SimulatedHost, seconds: f64, mut each: impl FnMut(&Observation, Timestamp)) {
     let mut obs = Observation::default();
     while host.now().as_secs_f64() < seconds {
@@ -177,7 +177,8 @@ fn poisoned_page_faults_once() {
         times.iter().sum::<f64>() / times.len() as f64
     };
     let (hot, cold) = (mean(&mut HOT.clone()), mean(&mut (200..PAGES)));
-    // A thousand times as often accessed: found a thousand times as soon, but for the step of time.
+    // A hot page is accessed a thousand times as often, so it faults a thousand times as soon,
+    // except for the step of time.
     assert!(hot * 100.0 < cold, "hot after {hot} s, cold after {cold} s");
 }
 

@@ -86,8 +86,8 @@ proptest! {
             let once = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             let again = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
             prop_assert_eq!(&once, &again, "{}", recipe.name());
-            // With everything fast there is nothing to choose, so that bound may be beyond the
-            // oracle.
+            // With all memory fast there is no placement to choose, so that bound may be better
+            // than the oracle.
             if recipe.bound() != Some(tierwise_core::recipe::Bound::AllFast) {
                 let r = &once.result;
                 let distance = r.distance_to_oracle;

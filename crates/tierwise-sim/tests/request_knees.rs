@@ -1,4 +1,4 @@
-//! MTAT's four services have their knees where they were published, and bear less with less fast
+//! MTAT's four services have their knees at the published loads, and serve less load with less fast
 //! memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -68,7 +68,8 @@ fn less_fast_memory_bears_less_load() {
                 load <= before,
                 "{name}: {load} with {quarters} quarters fast, {before} before"
             );
-            // The queue shows its overload late, or its objective early: within 3 % of k / E[S].
+            // The queue grows slowly to its objective in an overload, or reaches it early: the load
+            // is within 3 % of k / E[S].
             let off = load / placed.capacity() - 1.0;
             assert!(off.abs() < 0.03, "{name}: {load} is {off} off {}", placed.capacity());
             before = load;

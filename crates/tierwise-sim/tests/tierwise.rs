@@ -1,4 +1,4 @@
-//! Promises of the recipe `tierwise`, on shipped scenarios.
+//! Properties of the recipe `tierwise`, on shipped scenarios.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its scenario has failed")]
 
@@ -21,8 +21,8 @@ fn outcome(name: &str, policy: &str) -> RunOutput {
     run(&Prepared::load(scenario).unwrap(), &recipe, &options, &mut |_| ()).unwrap()
 }
 
-/// The scan comes at 30 s and goes at 90. Its pages are sampled as it passes and are not accessed
-/// again before it comes round: after a few seconds its neighbour has its memory back.
+/// The scan starts at 30 s and ends at 90. Its pages are sampled as it passes, and are not accessed
+/// again before its next round. After a few seconds its neighbour has its memory back.
 #[test]
 fn scan_discards_what_it_cannot_use() {
     let output = outcome("two-tenants", "tierwise");

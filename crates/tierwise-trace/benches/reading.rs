@@ -77,7 +77,7 @@ fn reading(criterion: &mut Criterion) {
     let windows = windows();
     let rows: usize = windows.iter().map(|window| window.accesses.len()).sum();
     let file = write(&windows, 12);
-    println!("{} rows, {:.2} bytes a row", rows, file.len() as f64 / rows as f64);
+    println!("{} rows, {:.2} bytes per row", rows, file.len() as f64 / rows as f64);
     let mut group = criterion.benchmark_group("trace");
     group.throughput(Throughput::Elements(rows as u64)).sample_size(20);
     group.bench_function("read", |bencher| {

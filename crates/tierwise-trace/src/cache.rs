@@ -1,7 +1,7 @@
 //! A set-associative cache with least-recently-used replacement.
 //!
-//! It answers one question: would this access have reached memory? The line number modulo the
-//! number of sets names the set; a set keeps its `ways` most recently used lines.
+//! It decides whether an access reaches memory. The line number modulo the number of sets selects
+//! the set; a set keeps its `ways` most recently used lines.
 //!
 //! ```
 //! use tierwise_trace::cache::{Cache, parse_geometry};
@@ -15,8 +15,8 @@
 //! assert!(cache.access(2));
 //! ```
 //!
-//! The recorder's own model (recorder/common/cache_model.h) behaves the same; a test holds both to
-//! one sequence of accesses.
+//! The recorder's own model (recorder/common/cache_model.h) behaves the same; a test compares both
+//! on one sequence of accesses.
 
 use crate::CacheModel;
 
@@ -31,7 +31,7 @@ pub const DEFAULT: CacheModel =
 /// The reason why a cache geometry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
-    /// Not of the form SIZE/WAYS.
+    /// The text is not of the form SIZE/WAYS.
     #[error("cache {text:?}: allowed: SIZE/WAYS, for instance 32MiB/16")]
     Form {
         /// The text found.
@@ -55,7 +55,7 @@ pub enum GeometryError {
 /// Reads SIZE/WAYS, the size in bytes or with KiB, MiB or GiB.
 ///
 /// # Errors
-/// Another form, or a number of sets that is no power of two.
+/// The text has another form, or the number of sets is no power of two.
 pub fn parse_geometry(text: &str) -> Result<CacheModel, GeometryError> {
     let form = || GeometryError::Form { text: text.to_owned() };
     let (size, ways) = text.split_once('/').ok_or_else(form)?;
@@ -88,7 +88,7 @@ fn sets(model: CacheModel) -> Result<u64, GeometryError> {
     }
 }
 
-/// The cache.
+/// A cache: the tags of its sets.
 #[derive(Debug)]
 pub struct Cache {
     /// Sets one after the other; within a set, the most recently used line first. 0 is an empty
@@ -100,7 +100,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Makes an empty cache.
     ///
     /// # Errors
     /// The number of sets is no power of two.
@@ -115,7 +115,7 @@ impl Cache {
         })
     }
 
-    /// Accesses a line (an address divided by the line size); true if it was a miss.
+    /// Accesses a line (an address divided by the line size). Returns true if it missed.
     pub fn access(&mut self, line: u64) -> bool {
         let start = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.tags[start..start + self.ways];

@@ -1,7 +1,7 @@
 //! Parts of a trace, and coarser windows.
 //!
 //! [`Cut`] and [`Merge`] are sources over sources, so they can be stacked and read without writing
-//! a file; [`writer::write_trace`](crate::writer::write_trace) makes a file of any source.
+//! a file; [`writer::write_trace`](crate::writer::write_trace) writes any source to a file.
 
 use std::mem;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub enum WindowSelection {
 
 /// The windows of a part of a trace.
 ///
-/// Pages that live when the part starts are allocated in its first window, in their order;
+/// Pages that are mapped when the part starts are allocated in its first window, in their order;
 /// pages are numbered again.
 pub struct Cut<S> {
     source: S,
@@ -42,8 +42,8 @@ impl<S: WindowSource> Cut<S> {
         Self { source, selection, position: 0, state: State::Before, living: Living::default() }
     }
 
-    /// True when no later window can belong to the part. A damaged window after the part is not
-    /// read.
+    /// Returns true if no later window can belong to the part. A damaged window after the part is
+    /// not read.
     fn is_over(&self) -> bool {
         let past = matches!(&self.selection, WindowSelection::Windows(r) if self.position >= r.end);
         past || self.state == State::After
@@ -137,13 +137,13 @@ impl Living {
     }
 }
 
-/// Windows put together, `factor` at a time. A mark starts a new window, so a phase still starts
-/// where it started.
+/// Source that merges windows, `factor` at a time. A mark starts a new window, so phases keep their
+/// starts.
 pub struct Merge<S> {
     source: S,
     header: Header,
     factor: u64,
-    /// The window that a mark kept out of the last one.
+    /// The window that starts with a mark and was therefore not merged into the last one.
     held: Option<Window>,
     part: Window,
 }
@@ -201,7 +201,7 @@ fn append(window: &mut Window, part: &mut Window) {
     window.marks.append(&mut part.marks);
 }
 
-/// Brings the lists into order and adds up what belongs to one page or thread.
+/// Sorts the lists, and adds up the rows of each page and each thread.
 fn fold(window: &mut Window) {
     window.threads.sort_by_key(|share| share.thread);
     window.threads.dedup_by(|later, kept| {

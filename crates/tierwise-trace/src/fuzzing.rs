@@ -1,5 +1,5 @@
-//! Every reader of foreign bytes, besides the trace reader itself, as a function of bytes, for the
-//! fuzz targets.
+//! Every reader of bytes from other programs, except the trace reader itself, as a function of
+//! bytes. The fuzz targets call them.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ pub type ByteReader = fn(&[u8]);
 /// Every reader, by name.
 pub const TARGETS: &[(&str, ByteReader)] = &[("lackey", lackey), ("wire", wire)];
 
-/// Small, so that inputs of a few lines fill windows and miss.
+/// A small cache, so that inputs of a few lines fill windows and miss.
 const CACHE: CacheModel = CacheModel { size_bytes: 1024, ways: 1, line_bytes: 64 };
 
-/// Windows that the importer makes are a trace.
+/// Imports the bytes, and checks that the imported windows are a readable trace.
 fn lackey(bytes: &[u8]) {
     let options = ImportOptions {
         command: Vec::new(),

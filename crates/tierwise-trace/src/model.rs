@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The backing of a page, which decides the LRU list that the kernel keeps it on.
+/// The backing of a page, which decides its LRU list in the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PageBacking {
@@ -21,7 +21,7 @@ pub struct CacheModel {
     pub size_bytes: u64,
     /// Associativity.
     pub ways: u32,
-    /// Line size in bytes; 64 on every machine Tierwise knows.
+    /// Line size in bytes; 64 on x86-64 and AArch64 servers.
     pub line_bytes: u32,
 }
 
@@ -48,11 +48,11 @@ pub struct Allocation {
     /// unmap.
     pub page: u32,
     /// Address divided by the base page size: the virtual page number of a mapped page; pages that
-    /// are only reached through system calls get numbers from 2^52 up, one range a file.
+    /// are only reached through system calls get numbers from 2^52 up, one range per file.
     pub vpn: u64,
     /// The page's backing.
     pub kind: PageBacking,
-    /// log2 of the base pages it spans: 0, or 9 for a 2 MiB page of 4 KiB base pages.
+    /// log2 of the base pages that it spans: 0, or 9 for a 2 MiB page of 4 KiB base pages.
     pub order: u8,
     /// Index into [`Window::threads`]' numbering of the thread that touched it first.
     pub thread: u16,
@@ -83,7 +83,7 @@ pub struct PageAccess {
 pub struct ThreadShare {
     /// Dense index of the thread, in order of its first instruction.
     pub thread: u16,
-    /// Guest instructions it executed in the window.
+    /// Guest instructions that it executed in the window.
     pub instructions: u64,
 }
 
@@ -96,7 +96,8 @@ pub struct Window {
     pub threads: Vec<ThreadShare>,
     /// Pages first touched in this window, in the order of their first touch.
     pub allocations: Vec<Allocation>,
-    /// Touched pages, ascending by page, each once. A page allocated here appears here too.
+    /// Touched pages, ascending by page, each once. A page that is allocated in this window is in
+    /// this list too.
     pub accesses: Vec<PageAccess>,
     /// Pages unmapped in this window, ascending. Their accesses come before the unmap.
     pub unmaps: Vec<u32>,
@@ -131,7 +132,7 @@ pub enum TraceError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is not a trace.
     #[error("{path}: not a trace: {found}; traces are made by `tierwise record`")]
     NotATrace {
         /// The file.
@@ -159,8 +160,8 @@ impl TraceError {
     }
 }
 
-/// The reason why a file cannot be opened or read, with the remedy where the system's own words
-/// leave it open.
+/// The reason why a file cannot be opened or read, with the remedy where the system's own text does
+/// not suggest one.
 pub fn unreadable(path: &Path, error: &std::io::Error) -> String {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     match (error.kind(), parent) {
@@ -197,7 +198,7 @@ pub trait WindowSource: Send {
     /// Returns the source's description.
     fn header(&self) -> &Header;
 
-    /// Fills `window` with the next one and returns true, or returns false at the end.
+    /// Fills `window` with the next window and returns true, or returns false at the end.
     ///
     /// # Errors
     /// The trace is damaged; every window returned before the error is valid.
@@ -206,6 +207,6 @@ pub trait WindowSource: Send {
     /// Goes back to the first window.
     ///
     /// # Errors
-    /// As [`WindowSource::next_window`].
+    /// Those of [`WindowSource::next_window`].
     fn rewind(&mut self) -> Result<(), TraceError>;
 }

@@ -1,4 +1,4 @@
-//! A trace file in the making: what stood there before stays until the new trace is whole.
+//! A trace file that is being written. An existing file stays until the new trace is whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,7 +11,7 @@ use crate::unnamed::UnnamedFile;
 /// Names under which a part is kept beside a file that was not replaced: the first that is free.
 const MAX_PARTS: u32 = 100;
 
-/// A trace file in the making.
+/// A trace file that is being written, and its place.
 #[derive(Debug)]
 pub struct NewTrace {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl NewTrace {
     /// Like [`NewTrace::create`], but nothing appears at `path` before the trace is whole.
     ///
     /// # Errors
-    /// As [`NewTrace::create`].
+    /// Those of [`NewTrace::create`].
     pub fn beside(path: &Path, overwrite: bool) -> Result<Self, TraceError> {
         if let Some(there) = what_is_at(path)? {
             return Self::replacing(path, &there, overwrite);
@@ -105,7 +105,8 @@ impl NewTrace {
         }
     }
 
-    /// Keeps a part of a trace, and returns where: under its name, or beside a file that has it.
+    /// Keeps a part of a trace and returns its path: the trace's name, or a name beside the file
+    /// that has it.
     ///
     /// # Errors
     /// There is no free name, or the directory is not writable.
@@ -128,13 +129,13 @@ impl NewTrace {
         Err(failed(io::Error::new(io::ErrorKind::AlreadyExists, problem)))
     }
 
-    /// Removes it: nothing was written that is worth keeping.
+    /// Removes the new file, whose content is not needed.
     pub fn discard(self) {
         let Place::New(file) = self.place else { return };
         let own = |there: fs::Metadata| {
             file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))
         };
-        // Another file may have that name by now: it is not this one's to remove.
+        // Another file may have that name by now. It stays.
         if fs::symlink_metadata(&self.path).is_ok_and(own) {
             let _ = fs::remove_file(&self.path);
         }

@@ -2,7 +2,7 @@
 //!
 //! A trace may be damaged, or still be growing. The reader returns every window up to the first bad
 //! byte, and then an error that names it. If the file was only incomplete, a later call continues
-//! where the reader stopped: so a running recording can be followed.
+//! where the reader stopped. So a running recording can be followed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -13,8 +13,8 @@ use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
-/// Reads a trace. Its frames may unpack to [`max_unpacked`] of the bytes read so far and no more,
-/// so that memory and time are bounded by the size of the file, not by its content.
+/// Reads a trace. Its frames may unpack to at most [`max_unpacked`] of the bytes read so far, so
+/// that memory and time are bounded by the size of the file, not by its content.
 pub struct TraceReader<R> {
     path: PathBuf,
     input: R,
@@ -36,7 +36,7 @@ impl TraceReader<BufReader<File>> {
     /// Opens the file at `path` and reads its header.
     ///
     /// # Errors
-    /// The file cannot be read, or is not a trace of a version this reader knows.
+    /// The file cannot be read, or is not a trace of a version that this reader knows.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::io(path, source))?;
         Self::new(path, BufReader::new(file))
@@ -44,10 +44,10 @@ impl TraceReader<BufReader<File>> {
 }
 
 impl<R: Read + Seek> TraceReader<R> {
-    /// Reads from `input`; errors call it `name`.
+    /// Reads from `input`, which errors name `name`.
     ///
     /// # Errors
-    /// As [`TraceReader::open`].
+    /// Those of [`TraceReader::open`].
     pub fn new(name: impl Into<PathBuf>, input: R) -> Result<Self, TraceError> {
         let path = name.into();
         let decompressor =
@@ -115,21 +115,22 @@ impl<R: Read + Seek> TraceReader<R> {
             return Err(self.corrupt("the first frame is not a header"));
         }
         self.header = serde_json::from_slice(&self.raw)
-            .map_err(|e| self.corrupt(format!("the header is no JSON of a header: {e}")))?;
+            .map_err(|e| self.corrupt(format!("the header is not the JSON of a header: {e}")))?;
         self.accept(length);
         self.first_window = self.offset;
         self.header_unpacked = self.unpacked;
         Ok(())
     }
 
-    /// Reads and unpacks the frame at the offset into `raw`; returns its kind and length in the
+    /// Reads and unpacks the frame at the offset into `raw`. Returns its kind and its length in the
     /// file.
     fn read_frame(&mut self) -> Result<(FrameKind, u64), TraceError> {
         let mut bytes = [0; HEAD_BYTES];
         self.read_exact(&mut bytes)?;
         let head = Head::from_bytes(&bytes).map_err(|reason| self.corrupt(reason))?;
         self.compressed.clear();
-        // Through `take`, so that a false length costs no more than the file has bytes.
+        // `take` limits the read, so that a false length costs no more memory than the file has
+        // bytes.
         let read = (&mut self.input)
             .take(u64::from(head.compressed))
             .read_to_end(&mut self.compressed)
@@ -159,7 +160,7 @@ impl<R: Read + Seek> TraceReader<R> {
         )))
     }
 
-    /// Goes on after the frame just read, whose length in the file is given.
+    /// Continues after the frame just read, which has `length` bytes in the file.
     fn accept(&mut self, length: u64) {
         self.offset += length;
         self.unpacked += self.raw.len() as u64;
@@ -172,7 +173,7 @@ impl<R: Read + Seek> TraceReader<R> {
         match unpacked {
             Ok(bytes) if bytes == length => Ok(()),
             Ok(bytes) => Err(self.corrupt(format!("unpacks to {bytes} bytes, expected {length}"))),
-            Err(e) => Err(self.corrupt(format!("the data is no zstd frame: {e}"))),
+            Err(e) => Err(self.corrupt(format!("the data is not a zstd frame: {e}"))),
         }
     }
 
@@ -242,8 +243,7 @@ fn format_of(path: &Path, start: &[u8]) -> &'static str {
     let text = start.iter().all(|&byte| byte >= b' ' || byte.is_ascii_whitespace());
     match ending {
         _ if start.starts_with(ZSTD) => {
-            "this looks like zstd data; `tierwise explain` reads runs, and other data is to be \
-             unpacked first"
+            "this looks like zstd data; `tierwise explain` reads runs; unpack other data first"
         }
         _ if start.starts_with(PARQUET) => "this looks like a Parquet file",
         Some("toml") if text => {
@@ -256,7 +256,7 @@ fn format_of(path: &Path, start: &[u8]) -> &'static str {
     }
 }
 
-/// Stands in until the header frame has been read, which [`TraceReader::new`] does before it
+/// Makes a placeholder until the header frame is read, which [`TraceReader::new`] does before it
 /// returns.
 fn unread_header() -> Header {
     Header {

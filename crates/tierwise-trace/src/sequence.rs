@@ -1,4 +1,4 @@
-//! A program given access by access: a sequence of pages, as cache simulators take it.
+//! A program given access by access: a sequence of pages, as cache simulators read it.
 //!
 //! ```
 //! use tierwise_trace::{Window, WindowSource, sequence::Sequence};
@@ -27,13 +27,14 @@ pub struct Sequence<'a> {
     window_accesses: usize,
     instructions_per_access: u64,
     allocated: Vec<bool>,
-    /// Accesses of the window under way, by page.
+    /// Accesses of the current window, by page.
     counts: Vec<u32>,
     touched: Vec<u32>,
 }
 
 impl<'a> Sequence<'a> {
-    /// Page numbers should be dense: tables are as long as the largest.
+    /// Makes a source over `pages`, in windows of `window_accesses` accesses. Page numbers should
+    /// be dense: tables are as long as the largest.
     pub fn new(pages: &'a [u32], window_accesses: usize, instructions_per_access: u64) -> Self {
         let len = pages.iter().max().map_or(0, |&p| p as usize + 1);
         let header = Header {
@@ -121,7 +122,7 @@ impl WindowSource for Sequence<'_> {
     }
 }
 
-/// Writes a window's accesses as a sequence: pages take turns, each as evenly as its count allows,
+/// Adds a window's accesses to `out` as a sequence: the accesses of each page are spread evenly,
 /// which is the order that the simulator assumes within a window.
 pub fn interleave(window: &Window, out: &mut Vec<u32>) {
     let mut rounds: Vec<(u64, u32)> = Vec::new();

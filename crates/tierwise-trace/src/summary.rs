@@ -1,4 +1,4 @@
-//! The content of a trace, in numbers.
+//! The content of a trace in numbers.
 //!
 //! ```
 //! use tierwise_trace::summary::{WindowSummary, summarize};
@@ -47,7 +47,7 @@ pub struct TraceSummary {
     pub anon_pages: u64,
     /// File base pages allocated.
     pub file_pages: u64,
-    /// The most base pages that were resident at the end of a window.
+    /// The maximum of base pages resident at the end of a window.
     pub peak_resident_pages: u64,
     /// Loads executed.
     pub loads: u64,
@@ -55,7 +55,7 @@ pub struct TraceSummary {
     pub stores: u64,
     /// Loads that missed the modelled cache.
     pub load_misses: u64,
-    /// Stores that missed it.
+    /// Stores that missed the modelled cache.
     pub store_misses: u64,
     /// Accesses through system calls.
     pub supervised: u64,
@@ -65,7 +65,7 @@ pub struct TraceSummary {
     pub marks: Vec<(u64, String)>,
     /// Each window.
     pub windows: Vec<WindowSummary>,
-    /// The pages with the most misses, the most first.
+    /// The pages with the most misses, in descending order.
     pub top_pages: Vec<TopPage>,
 }
 
@@ -78,7 +78,7 @@ pub struct WindowSummary {
     pub operations: u64,
     /// Base pages touched: the working set at the scale of a window.
     pub touched_pages: u64,
-    /// Base pages resident at its end.
+    /// Base pages resident at the end of the window.
     pub resident_pages: u64,
     /// Pages allocated.
     pub allocations: u64,
@@ -103,7 +103,7 @@ pub struct TopPage {
     pub kind: PageBacking,
     /// Loads and stores.
     pub accesses: u64,
-    /// Those that missed the modelled cache.
+    /// Loads and stores that missed the modelled cache.
     pub misses: u64,
     /// Windows in which it was touched.
     pub windows: u64,
@@ -117,7 +117,7 @@ struct Page {
 /// Reads a whole source; `top` pages are listed. The source is left at its end.
 ///
 /// # Errors
-/// As the source's.
+/// The source is damaged.
 pub fn summarize(source: &mut dyn WindowSource, top: usize) -> Result<TraceSummary, TraceError> {
     let mut summary = empty(source.header().clone());
     let mut pages = Vec::new();

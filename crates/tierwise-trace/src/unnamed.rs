@@ -1,4 +1,4 @@
-//! A file that has no name until it is whole: a process that ends before leaves nothing.
+//! A file that has no name until it is whole: a process that ends before that leaves no file.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -12,11 +12,12 @@ use tempfile::{Builder, TempPath};
 /// Directory of a process's open files; a file is given a name through its entry.
 const DESCRIPTORS: &str = "/proc/self/fd";
 
-/// A file in the making, in the directory where it will appear.
+/// A file that is being written, in the directory where it will appear.
 ///
-/// It has no name (`O_TMPFILE`), so that the kernel frees it when the process ends, also by a
-/// signal. Where a file system has no such files, as NFS, or `/proc` is not mounted, it has a
-/// hidden name, which goes when this is dropped, but stays when a signal ends the process.
+/// The file has no name (`O_TMPFILE`), so that the kernel frees it when the process ends, also by a
+/// signal. Where a file system has no such files, as NFS, or `/proc` is not mounted, the file has a
+/// hidden name. That name is removed when this value is dropped, but stays when a signal ends the
+/// process.
 #[derive(Debug)]
 pub struct UnnamedFile {
     file: File,
@@ -25,7 +26,7 @@ pub struct UnnamedFile {
 }
 
 impl UnnamedFile {
-    /// Makes a file in `directory`; of `mode` the umask takes its part.
+    /// Makes a file in `directory` with `mode`, which the umask reduces.
     ///
     /// # Errors
     /// The directory cannot be written.
@@ -37,7 +38,7 @@ impl UnnamedFile {
                 return Ok(whole(file.into(), None));
             }
         }
-        // It also finds the error of the directory.
+        // This call also reports an error of the directory.
         let named = Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(directory);
         let (file, name) = named?.into_parts();
         Ok(whole(file, Some(name)))
@@ -48,7 +49,7 @@ impl UnnamedFile {
         &self.file
     }
 
-    /// Names it `path`, and replaces an existing file.
+    /// Names the file `path`, and replaces an existing file.
     ///
     /// # Errors
     /// The directory is not writable; an existing file stays.
@@ -63,7 +64,7 @@ impl UnnamedFile {
         name.persist(path).map_err(|failed| failed.error)
     }
 
-    /// Names it `path` if nothing exists there. After an error another name can be tried.
+    /// Names the file `path` if nothing exists there. After an error another name can be tried.
     ///
     /// # Errors
     /// Something exists there, or the directory is not writable.

@@ -36,23 +36,24 @@ use crate::format::{MAGIC, Totals, VERSION, window_codec};
 use crate::new_trace::NewTrace;
 use crate::{Header, TraceError, Window, WindowSource};
 
-/// Options of writing.
+/// Options of a trace writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
     /// zstd level, 1 to 19.
     pub level: i32,
-    /// Replace an existing file.
+    /// True to replace an existing file.
     pub overwrite: bool,
 }
 
 impl Default for WriterOptions {
-    /// Level 12: on recorded traces, higher levels gain little and start to hold up the guest.
+    /// Level 12: on recorded traces, higher levels gain little and delay the guest.
     fn default() -> Self {
         Self { level: 12, overwrite: false }
     }
 }
 
-/// Writes a trace. Each window is passed on whole, so that a reader can follow a file that grows.
+/// Writes a trace. Each window is flushed as a whole, so that a reader can follow a file that
+/// grows.
 pub struct TraceWriter<W: Write> {
     path: PathBuf,
     out: W,
@@ -68,10 +69,10 @@ pub struct TraceWriter<W: Write> {
 }
 
 impl TraceWriter<BufWriter<File>> {
-    /// Writes to a file in the making, from its start.
+    /// Writes to a new file, from its start.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn of(
         new: &NewTrace,
         path: &Path,
@@ -102,10 +103,10 @@ impl TraceWriter<BufWriter<File>> {
         Ok((self.totals, self.whole + frame.len() as u64))
     }
 
-    /// Creates the file at `path`, where none is.
+    /// Creates the file at `path`, where no file may exist.
     ///
     /// # Errors
-    /// A file exists there, or it cannot be written.
+    /// A file exists there, or the file cannot be written.
     pub fn create(
         path: &Path,
         header: &Header,
@@ -116,7 +117,7 @@ impl TraceWriter<BufWriter<File>> {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// Writes to `out`; errors call it `name`.
+    /// Writes to `out`, which errors name `name`.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -150,8 +151,8 @@ impl<W: Write> TraceWriter<W> {
     /// Appends a window.
     ///
     /// # Errors
-    /// It breaks a rule of the data model (pages out of order, never allocated, or unmapped), or
-    /// writing failed.
+    /// The window breaks a rule of the data model (pages out of order, never allocated, or
+    /// unmapped), or writing failed.
     pub fn push(&mut self, window: &Window) -> Result<(), TraceError> {
         self.raw.clear();
         window_codec::encode(window, self.totals.pages, &mut self.raw)
@@ -220,7 +221,8 @@ impl<W: Write> TraceWriter<W> {
 /// holds half a trace.
 ///
 /// # Errors
-/// As the source's; or the file exists and [`WriterOptions::overwrite`] is off; or writing failed.
+/// The source is damaged, the file exists and [`WriterOptions::overwrite`] is off, or writing
+/// failed.
 pub fn write_trace(
     path: &Path,
     source: &mut dyn WindowSource,
@@ -236,7 +238,7 @@ pub fn write_trace(
     })
 }
 
-/// Makes `write` fill a file that then appears at `path`.
+/// Calls `write` to fill a file, which then appears at `path`.
 pub(crate) fn beside<T>(
     path: &Path,
     overwrite: bool,

@@ -30,11 +30,11 @@ thread_local! {
     static PEAK: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, which notes for each thread how much it holds at most.
+/// The system's allocator, which records the maximum that each thread holds.
 struct Counting;
 
 fn grow(bytes: usize) {
-    // A thread that ends has nothing to count with any more, and does not matter here.
+    // A thread that ends has no counter any more, and does not matter here.
     let _ = NOW.try_with(|now| {
         now.set(now.get().saturating_add(bytes as u64));
         PEAK.with(|peak| peak.set(peak.get().max(now.get())));

@@ -339,8 +339,8 @@ fn behind_shell(options: &mut RecordOptions, script: &str) {
 #[test]
 fn executed_program_is_recorded_in_place() {
     let (directory, mut options) = prepare("counts");
-    // Through a script, whose interpreter the kernel finds, and env, which tries directories in
-    // vain first.
+    // Through a script, whose interpreter the kernel finds, and env, which first tries directories
+    // without the script.
     let script = executable(directory.path(), "script", b"#!/bin/sh\nexec \"$@\"\n");
     let search = format!("PATH=/no-such-folder:{}", directory.path().display());
     let script = std::path::Path::new(&script).file_name().unwrap().to_string_lossy().into_owned();
@@ -378,7 +378,7 @@ fn unfollowed_exec_fails_and_keeps_recording() {
     let (directory, mut options) = prepare("counts");
     let mut elf = vec![0u8; 64];
     elf[..5].copy_from_slice(b"\x7fELF\x02");
-    // RISC-V: no machine that the recorder runs on.
+    // RISC-V: the recorder runs on no such machine.
     elf[18] = 243;
     let foreign = executable(directory.path(), "foreign", &elf);
     behind_shell(&mut options, &format!("exec '{foreign}'"));

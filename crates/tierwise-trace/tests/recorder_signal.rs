@@ -13,7 +13,7 @@ fn terminated_recording_is_complete_until_signal() {
     let (directory, options) = prepare("wait");
     assert_eq!(options.window_instructions, ONE_WINDOW, "far from full when the signal comes");
     let report = directory.path().join("report");
-    // The program tells its region once it has written its pages, and then waits for the signal.
+    // The program reports its region once it has written its pages, and then waits for the signal.
     let teller = std::thread::spawn(move || {
         while !std::fs::read_to_string(&report).is_ok_and(|text| text.ends_with('\n')) {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -25,6 +25,6 @@ fn terminated_recording_is_complete_until_signal() {
     assert!(!summary.status.success(), "{:?}", summary.status);
     let trace = finish(directory, &options.out, summary);
     for vpn in (trace.vpn("area")..).take(5) {
-        assert_eq!(trace.only(vpn).stores, 1, "the window under way was brought home");
+        assert_eq!(trace.only(vpn).stores, 1, "the current window is in the trace");
     }
 }

@@ -65,7 +65,7 @@ fn phase_is_cut_by_name() {
     assert_eq!(phase("none"), []);
     let run = phase("run");
     assert_eq!(run.len(), 1);
-    // Pages 0 and 2 lived on from the load phase, page 1 did not; page 3 was allocated.
+    // Pages 0 and 2 are still mapped after the load phase, page 1 is not; page 3 was allocated.
     let allocations: Vec<(u32, u64)> = run[0].allocations.iter().map(|b| (b.page, b.vpn)).collect();
     assert_eq!(allocations, [(0, 16), (1, 1 << 52), (2, 17)]);
     assert_eq!(run[0].accesses.iter().map(|a| a.page).collect::<Vec<_>>(), [0, 2]);

@@ -3,8 +3,8 @@
 //!
 //! - The scanner poisons slow pages only ([`super::numa_scan`]).
 //! - A hint fault promotes its page, on the application's path, if the page is hot
-//!   ([`super::hot_threshold`]). While the fast tier has more than
-//!   `max(free_enough, capacity / 16)` free above its promo watermark, it promotes at any latency
+//!   ([`super::hot_threshold`]). While the fast tier has more than `max(free_enough, capacity /
+//!   16)` free above its promo watermark, a fault promotes its page at any latency
 //!   (`pgdat_free_space_enough`).
 //! - The fast tier must keep its high watermark (`migrate_balanced_pgdat`). If it cannot, the page
 //!   stays and kswapd wakes.

@@ -4,13 +4,13 @@
 //! Conventional NUMA balancing gives up when the best node for a page is full. CPM takes the next
 //! best node with free memory: a page that faulted goes to the fastest tier that can take it above
 //! its high watermark (`migrate_balanced_pgdat`) and is faster than its own. No page is demoted, so
-//! once the fast tier is full its pages stay, hot or cold.
+//! once the fast tier is full, its pages stay there, hot or cold.
 //!
 //! It builds on conventional NUMA balancing, whose scanner poisons the pages of all tiers
 //! ([`super::numa_scan`]): faults on fast pages cost time and have no effect. NUMA balancing's
 //! filter against pages shared between nodes (`should_numa_migrate_memory`) passes every page here,
-//! as all CPUs are beside the fastest tier. Page exchange (CPMX) is another mode of the system and
-//! not part of this one.
+//! as all CPUs are beside the fastest tier. Page exchange (CPMX) is another mode of the authors'
+//! system and not part of this policy.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};

@@ -2,28 +2,30 @@
 //! Ahn, USENIX ATC 2021).
 //!
 //! Like CPM ([`super::autotiering_cpm`]), but a full tier makes room by demoting least accessed
-//! pages (LAP). Each page has an eight-bit history with one bit per scan: one if the page faulted
-//! since the scan before. Its number of ones is the page's access level, and each tier but the
-//! slowest keeps one LAP list per level (`lap_area`, `add_page_for_tracking`). A page joins the
-//! lists at its first scan. A page that was just accessed joins at the recent end of its level's
-//! list, one that was not at the old end, from which victims are taken, lowest level first. New
-//! pages start with a full history.
+//! pages (LAP). Each page has an eight-bit history with one bit per scan: the bit is one if the
+//! page faulted since the previous scan. Its number of ones is the page's access level, and each
+//! tier but the slowest keeps one LAP list per level (`lap_area`, `add_page_for_tracking`). A page
+//! joins the lists at its first scan. A page that was just accessed joins at the recent end of its
+//! level's list. Any other page joins at the old end. Victims are taken from the old end, lowest
+//! level first. New pages start with a full history.
 //!
 //! - *On promotion*: if the target tier of a faulting page is full, the application first demotes
 //!   that tier's least accessed pages, then promotes. Victims must have a lower level than the page
-//!   that they make room for, its present access included: an exchange of equals would gain
-//!   nothing.
+//!   that they make room for, its present access included: an exchange of pages of equal level
+//!   would gain nothing.
 //! - *In the background* (`background_demotion`): a tier below its high watermark demotes least
 //!   accessed pages up to that mark, so that promotions find free pages. Pages that faulted after
-//!   each of the last eight scans are spared. The system has the same switch, off at boot.
+//!   each of the last eight scans are spared. The authors' system has the same switch, which is off
+//!   at boot.
 //!
 //! Victims go to the fastest of the slower tiers with free pages above the high watermark
 //! (`find_best_demotion_node`). The history of slow pages is kept too, and moves with the page
 //! (`copy_page_info`).
 //!
-//! The cost is a poisoned and faulting page table entry for every page of every tier in each scan,
-//! which the world charges to the application, and nine bytes per page: one of history and eight of
-//! list links, 13 with the page table's four. The scanner has another eighth.
+//! Each scan costs a poisoned and faulting page table entry for every page of every tier, which the
+//! world charges to the application. The memory cost is nine bytes per page: one of history and
+//! eight of list links. With the page table's four they are 13. The scanner's bitmap takes an
+//! eighth of a byte more.
 
 use crate::baseline::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
@@ -41,7 +43,7 @@ use crate::units::{PageId, Pages, TierId, Timestamp};
 /// Levels 0 to 8: the number of ones in eight bits (`ACCESS_HISTORY_SIZE`).
 const LEVELS: u32 = u8::BITS + 1;
 
-/// The LAP lists and the histories behind them.
+/// The LAP lists and the access histories that sort pages into them.
 #[derive(Debug)]
 struct Lap {
     histories: Vec<u8>,
@@ -74,7 +76,7 @@ impl Lap {
         }
     }
 
-    /// Puts a page that is on no list on the one of its level.
+    /// Puts a page that is on no list on the list of its level.
     fn track(&mut self, page: PageId, tier: TierId, pages: &PageTable) {
         if tier == self.slowest {
             return;
@@ -96,15 +98,16 @@ impl Lap {
         self.track(page, tier, pages);
     }
 
-    /// The least accessed page of a tier with a level below `below` that no move of this plan
-    /// names.
+    /// Returns the least accessed page of a tier whose level is below `below` and which no move of
+    /// this plan names.
     fn victim(&mut self, tier: TierId, below: u32, pages: &mut PageTable) -> Option<PageId> {
         for list in (0..below).map(|level| Self::list(tier, level)) {
             let mut at = self.lists.tail(list);
             while let Some(page) = at {
                 at = self.lists.newer(page);
                 if self.isolated.take(page, pages) {
-                    // Behind the others, so that the search does not meet it again in this plan.
+                    // The page moves to the recent end, so that the search does not find it again
+                    // in this plan.
                     self.lists.rotate(list, page);
                     return Some(page);
                 }
@@ -120,7 +123,7 @@ pub(super) struct AutoTieringOpm {
     scanner: NumaScanner,
     lap: Lap,
     background_demotion: bool,
-    /// Demotions for one promotion, until they suffice for it.
+    /// Demotions for one promotion, collected until they free enough memory for it.
     demotions: Vec<(PageId, TierId)>,
 }
 
@@ -232,7 +235,7 @@ impl Policy for AutoTieringOpm {
         self.lap.isolated.put_back(pages);
         self.scanner.on_observation(obs);
         for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
-            // An allocation of a tracked page contradicts the table, which kept the old page too.
+            // An allocation of a tracked page contradicts the page table, which keeps the old page.
             if pages.tier(page).is_some() && !self.lap.lists.contains(page) {
                 self.lap.set_history(page, u8::MAX);
             }

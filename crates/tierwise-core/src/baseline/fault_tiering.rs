@@ -14,7 +14,7 @@ use crate::units::{Pages, TierId, Timestamp};
 
 /// The steps in which the two policies differ.
 pub(super) trait FaultRules: Send {
-    /// Promotes the page of a hint fault, or not.
+    /// Promotes the page of a hint fault if the policy's rules allow it.
     fn handle_fault(&mut self, now: Timestamp, fault: &HintFault, pass: &mut FaultPass<'_, '_>);
 
     /// Handles a move that succeeded.

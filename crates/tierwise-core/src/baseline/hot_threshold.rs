@@ -1,12 +1,12 @@
-//! Hot page selection of NUMA-balancing memory tiering (`kernel/sched/fair.c`, since 6.1):
-//! the sooner a poisoned page is touched, the hotter it is.
+//! Hot page selection of NUMA-balancing memory tiering (`kernel/sched/fair.c`, since 6.1): the
+//! shorter the time from a page's poisoning to its touch, the hotter the page.
 //!
-//! A page whose hint fault came within the threshold of its poisoning is a promotion candidate.
-//! Candidates beyond the rate limit of the current second are dropped
+//! A page is a promotion candidate if the time from its poisoning to its hint fault is within the
+//! threshold. Candidates beyond the rate limit of the current second are dropped
 //! (`numa_promotion_rate_limit`). Once per adjustment period the threshold changes so that
-//! candidates come at about the rate limit (`numa_promotion_adjust_threshold`). With `T` the
-//! configured threshold, it sinks by `2 T / 16` after more than 110 % of the limit, rises by as
-//! much after fewer than 90 %, and stays between `2 T / 16` and `2 T`.
+//! candidates come at about the rate limit (`numa_promotion_adjust_threshold`). Let `T` be the
+//! configured threshold. The threshold sinks by `2 T / 16` after more than 110 % of the limit and
+//! rises by `2 T / 16` after fewer than 90 %. It stays between `2 T / 16` and `2 T`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::units::{Bytes, Pages, Timestamp};
 /// `NUMA_MIGRATION_ADJUST_STEPS`.
 const ADJUST_STEPS: u32 = 16;
 
-/// The threshold, and the candidates it let through.
+/// The threshold, and the candidates that it admitted.
 #[derive(Debug, Clone)]
 pub(super) struct HotThreshold {
     configured: Duration,
@@ -63,8 +63,8 @@ impl HotThreshold {
         self.adjusted = None;
     }
 
-    /// Returns true if it promotes a page of `frames` base pages that faulted this long after it
-    /// was poisoned.
+    /// Returns true if the threshold and the rate limit admit a page of `frames` base pages that
+    /// faulted `latency` after it was poisoned.
     pub(super) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
         self.adjust(now);
         latency < self.now() && !self.is_over_limit(now, frames)

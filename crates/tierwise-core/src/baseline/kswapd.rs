@@ -1,6 +1,6 @@
 //! kswapd with demotion enabled (`mm/vmscan.c`: `balance_pgdat`, `shrink_folio_list`,
-//! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists goes
-//! to a slower tier instead of to swap.
+//! `demote_folio_list`): when a tier runs out of free pages, the old end of its inactive lists is
+//! demoted to a slower tier and not swapped out.
 //!
 //! It wakes when free pages fall below a tier's wake mark, or when a promotion did not fit, and
 //! works until they reach the stop mark. Pages go to the next slower tier with free pages above its
@@ -19,15 +19,16 @@ use crate::stage::Scope;
 use crate::topology::{Tier, Topology, WatermarkLevel};
 use crate::units::{PageId, Pages, TierId, Timestamp};
 
-/// Time between two attempts at a tier in which there was too little to demote.
+/// Time between two attempts at a tier in which there was too little to demote: `HZ / 10` in
+/// `balance_pgdat`.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// The levels of free pages between which kswapd works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KswapdWatermarks {
-    /// Below this it wakes.
+    /// Free pages below which kswapd wakes.
     pub(super) wake: Pages,
-    /// At this level it sleeps again.
+    /// Free pages at which kswapd sleeps again.
     pub(super) stop: Pages,
 }
 
@@ -43,18 +44,18 @@ impl KswapdWatermarks {
 #[derive(Debug, Default)]
 pub(super) struct Kswapd {
     awake: [bool; Topology::MAX_TIERS],
-    /// The end of its wait, by tier.
+    /// The end of kswapd's wait, by tier.
     rest_until: [Timestamp; Topology::MAX_TIERS],
     victims: Vec<PageId>,
 }
 
 impl Kswapd {
-    /// Wakes it for a tier into which a promotion did not fit.
+    /// Wakes kswapd for a tier into which a promotion did not fit.
     pub(super) fn wake(&mut self, tier: TierId) {
         self.awake[tier.index()] = true;
     }
 
-    /// Returns the end of its earliest wait, if it is awake for a tier.
+    /// Returns the end of kswapd's earliest wait, if kswapd is awake for a tier.
     pub(super) fn next(&self) -> Option<Timestamp> {
         self.awake.iter().zip(self.rest_until).filter(|(awake, _)| **awake).map(|(_, at)| at).min()
     }

@@ -24,7 +24,7 @@ use crate::registry::StageRow;
 pub const TABLE: &[StageRow<dyn Policy>] = &[
     StageRow {
         name: "autonuma",
-        summary: "hint faults on slow pages; the sooner touched the hotter; kswapd demotes",
+        summary: "hint faults on slow pages; an early touch means a hot page; kswapd demotes",
         build: |section, ctx| Ok(Box::new(AutoNuma::build(section, ctx)?)),
     },
     StageRow {

@@ -9,9 +9,9 @@
 //! are scanned. Up to that size all memory is scanned once per `scan_period_min`.
 //!
 //! The kernel scans each process by itself, when the process runs. Here one cursor goes over all
-//! pages, with the combined size of one scan for each running tenant. The kernel also lengthens the
-//! period of a process whose fast-tier pages keep faulting, up to 60 s. That is left out, and
-//! cannot occur under memory tiering, where faults on slow pages do not count for it
+//! pages, and a scan has the size of one scan for each running tenant together. The kernel also
+//! lengthens the period of a process whose fast-tier pages keep faulting, up to 60 s. That is left
+//! out, and cannot occur under memory tiering, where faults on slow pages do not count for it
 //! (`task_numa_fault`).
 //!
 //! A page that is poisoned already stays as it was (`change_pte_range`), and counts only for the
@@ -47,7 +47,7 @@ pub(super) enum Tiers {
     Slow,
 }
 
-/// The scanner, and the hint faults that its poison caught since the last plan.
+/// The scanner, and the hint faults on poisoned pages since the last plan.
 #[derive(Debug)]
 pub(super) struct NumaScanner {
     size: Bytes,
@@ -107,7 +107,7 @@ impl NumaScanner {
         std::mem::take(&mut self.faults)
     }
 
-    /// Keeps the memory of the handled faults.
+    /// Takes the buffer of the handled faults back, so that its memory is used again.
     pub(super) fn done_with(&mut self, mut faults: Vec<HintFault>) {
         faults.clear();
         self.faults = faults;
@@ -186,7 +186,7 @@ impl NumaScanner {
     }
 }
 
-/// Adds a page to the last run if it follows it.
+/// Adds a page to the last range if the page follows that range, else as a new range.
 fn append(ranges: &mut Vec<PageRange>, page: PageId) {
     match ranges.last_mut() {
         Some(last) if last.first.0 + last.count == page.0 => last.count += 1,
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(scanner.due(), Timestamp(SECOND) + Duration::from_secs(1).div_f64(3.0));
         assert_eq!(scan(&mut scanner, 2 * SECOND, &mut machine), [(4, 4)]);
         assert_eq!(scan(&mut scanner, 3 * SECOND, &mut machine), [(8, 2)]);
-        // The end of the address space was reached: from the first page.
+        // The end of the address space was reached, so the scan starts from the first page.
         let moved =
             MoveOutcome { page: PageId(1), from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
         scanner.on_outcomes(&[moved]);

@@ -66,7 +66,7 @@ impl PolicyFixture {
         self.allocate(page..page + 1, attributes)
     }
 
-    /// Pages of another tenant than the first.
+    /// Allocates pages of the tenant `tenant`.
     pub(crate) fn allocated_by(&mut self, tenant: u16, pages: Range<u32>, tier: u8) -> &mut Self {
         let (tenant, tier) = (TenantId(tenant), TierId(tier));
         self.allocate(pages, Attributes { tenant, tier, kind: PageKind::Anon, order: 0 })
@@ -149,7 +149,7 @@ impl Driven {
         self.machine.obs.referenced.set(PageId(page));
     }
 
-    /// One turn of the loop. Returns the moves made, which all succeed.
+    /// Runs one round of the loop and returns its moves, which all succeed.
     pub(super) fn plan(&mut self, at: u64) -> Vec<(u32, u8)> {
         let machine = &mut self.machine;
         let mut referenced: PageBits = std::mem::take(&mut machine.obs.referenced);

@@ -12,15 +12,15 @@
 //!   5.3). A page just demoted is inactive, so two faults promote it again.
 //! - Promotion ignores the allocation watermark (section 5.3): it may use the fast tier's free
 //!   pages down to the min watermark.
-//! - A demoted page carries [`Flag::Demoted`] until it is promoted (`PG_demoted`, section 5.5).
-//!   [`crate::metrics::Metrics::promote_demoted`] counts the promotion candidates that carry it. If
-//!   many do, pages go back and forth.
+//! - A demoted page has [`Flag::Demoted`] until it is promoted (`PG_demoted`, section 5.5).
+//!   [`crate::metrics::Metrics::promote_demoted`] counts the promotion candidates that have it. If
+//!   there are many, pages thrash.
 //!
 //! Page-type-aware allocation (section 5.4: page caches start in the slow tier) is an option of TPP
 //! that is left out: a [`crate::migrate::Placement`] does not distinguish kinds of pages.
 //!
-//! On more than two tiers the target is the fastest, the CPUs' own tier, as it is the CPU's own
-//! node for TPP. Demotion goes one tier down if that tier has free memory.
+//! On more than two tiers the target is the fastest tier, which is the CPUs' own. For TPP it is the
+//! CPU's own node. Demotion goes one tier down if that tier has free memory.
 
 use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
 use super::kswapd::KswapdWatermarks;

@@ -25,7 +25,7 @@ impl Colours {
     /// let tenant = TenantId(0);
     /// let mut colours = Colours::new(4, 2);
     /// let frames: Vec<u32> = (0..8).map(|_| colours.allocate(tenant, 0).unwrap()).collect();
-    /// // It frees one page of every colour: half of its frames are free, and only it can use them.
+    /// // The tenant frees one page of every colour. Half of its frames are free, for itself only.
     /// frames.iter().filter(|&&f| f >= 4).for_each(|&f| colours.free(f));
     /// assert_eq!((colours.held(tenant), colours.unowned()), (4, 0));
     /// for step in colours.compaction(tenant) {

@@ -36,7 +36,7 @@ pub use compact::Relocation;
 
 use crate::units::TenantId;
 
-/// No colour for a page.
+/// The refusal of a colour: the tenant's colours are full or too few, and the pool has too few.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "all {colours} page colours are taken, and every page of the {held} that tenant {} holds is in \
@@ -52,7 +52,7 @@ pub struct Exhausted {
     pub held: u32,
 }
 
-/// Owner of the colours in the pool.
+/// Owner of the colours in the pool: the largest number, which no tenant has.
 const NO_OWNER: u16 = u16::MAX;
 
 /// The colours and free frames of a tenant.
@@ -60,9 +60,9 @@ const NO_OWNER: u16 = u16::MAX;
 struct Holding {
     /// Colours.
     colours: u32,
-    /// Colours that stay its own even without pages.
+    /// Colours that the tenant keeps even without pages.
     reserved: u32,
-    /// Frames of the colours without a page, in no order.
+    /// Frames of these colours that hold no page, in no order.
     free: Vec<u32>,
 }
 
@@ -128,7 +128,7 @@ impl Colours {
         self.holdings.get(tenant.index()).map_or(0, |h| h.colours)
     }
 
-    /// Frames of a tenant's colours without a page.
+    /// Frames of a tenant's colours that hold no page.
     pub fn unused(&self, tenant: TenantId) -> u32 {
         self.holdings.get(tenant.index()).map_or(0, |h| h.free.len() as u32)
     }
@@ -190,8 +190,8 @@ impl Colours {
         self.restore(colour);
     }
 
-    /// Returns a colour without pages to the pool even if it is reserved: its tenant's pages were
-    /// moved, and the tenant's reservation shrinks by one. A colour with pages stays.
+    /// Returns a colour without pages to the pool even if it is reserved: the caller has moved its
+    /// pages, and the tenant's reservation shrinks by one. A colour with pages stays.
     pub fn release(&mut self, colour: u32) {
         let Some(owner) = self.owner(colour) else { return };
         let holding = &mut self.holdings[owner.index()];

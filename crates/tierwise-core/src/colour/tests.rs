@@ -120,7 +120,7 @@ fn virtual_machine_keeps_colours_without_pages() {
     // A colour whose pages were moved returns to the pool, and the reservation shrinks.
     colours.release(frame % 4);
     assert_eq!((colours.held(vm), colours.unowned()), (2, 1));
-    // It is shut down: its colours return to the pool.
+    // The virtual machine is shut down: its colours return to the pool.
     colours.reserve(vm, 0).unwrap();
     assert_eq!(colours.unowned(), 3);
     assert!(colours.allocate(process, 0).is_ok());

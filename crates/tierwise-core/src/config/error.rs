@@ -1,4 +1,4 @@
-//! The one kind of configuration error, and the nearest known name to a wrong one.
+//! The error of configuration files, and the search for the known name nearest to a wrong one.
 
 /// A configuration error: its place, the value found and the values allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +26,7 @@ fn prefix(key: &str) -> String {
 /// assert_eq!(nearest("xyzzy", ["clock", "tpp"]), None);
 /// ```
 pub fn nearest<'a>(wrong: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // With a third of the letters wrong it is a mistake; with more it is another word.
+    // A name with a third of its letters wrong is a typing mistake; with more it is another word.
     let limit = 1 + wrong.len() / 3;
     known
         .into_iter()

@@ -1,4 +1,4 @@
-//! Amounts of a tier, as tenants' floors and caps are written.
+//! Amounts of a tier's memory, the values of tenants' floors and caps.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -13,8 +13,8 @@ use crate::units::Bytes;
 const LIMIT: &str = "a size (\"16GiB\"), a share of the resident set (0.7), \"auto\", or \"none\"";
 
 impl Section<'_> {
-    /// An amount of a tier: a size, a share of the resident set (a number from 0 to 1), "auto", or
-    /// "none", which is `Some(None)`.
+    /// Reads an amount of a tier's memory: a size, a share of the resident set (a number from 0 to
+    /// 1), "auto", or "none", which is `Some(None)`. An absent key is `None`.
     ///
     /// # Errors
     /// The key holds something else.

@@ -1,4 +1,4 @@
-//! Sizes that are counted in pages.
+//! Sizes that code counts in pages.
 
 use super::{ConfigError, Section};
 use crate::units::Bytes;
@@ -7,10 +7,10 @@ use crate::units::Bytes;
 const PAGE: Bytes = Bytes(4096);
 
 impl Section<'_> {
-    /// A size that is counted in pages, or the default.
+    /// Reads a size that code counts in pages, in bytes, or returns the default.
     ///
     /// # Errors
-    /// As [`Section::bytes`], and the size is less than a base page.
+    /// Those of [`Section::bytes`], and a size that is less than a base page.
     pub fn paged_or(&self, key: &'static str, default: Bytes) -> Result<Bytes, ConfigError> {
         let size = self.bytes_or(key, default)?;
         if size >= PAGE {

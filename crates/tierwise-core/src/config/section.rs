@@ -15,7 +15,7 @@ use crate::units::Bytes;
 /// The allowed sizes.
 const SIZE: &str = "a size above zero, up to 4096TiB, for instance \"16GiB\"";
 
-/// A table being read. It remembers the keys that were read, so that [`Section::finish`] can refuse
+/// A table being read. It records the keys that were read, so that [`Section::finish`] can refuse
 /// the others.
 #[derive(Debug)]
 pub struct Section<'a> {
@@ -43,7 +43,7 @@ impl<'a> Section<'a> {
         Section::new("(defaults)", "", String::new(), 0, None)
     }
 
-    /// True if the file has this section.
+    /// Returns true if the file has this section.
     pub fn is_present(&self) -> bool {
         self.table.is_some()
     }
@@ -62,7 +62,7 @@ impl<'a> Section<'a> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// An error at a key of this section, or at the section itself if it lacks the key.
+    /// Makes an error at a key of this section, or at the section itself if the key is absent.
     pub fn error(&self, key: &str, problem: impl Display) -> ConfigError {
         let offset = self.table.and_then(|t| t.get(key)).map_or(self.offset, |v| v.span().start);
         ConfigError {
@@ -156,7 +156,7 @@ impl<'a> Section<'a> {
             .collect()
     }
 
-    /// True or false.
+    /// Reads true or false, or returns the default.
     ///
     /// # Errors
     /// The key holds something else.
@@ -195,7 +195,7 @@ impl<'a> Section<'a> {
     /// A whole number within `allowed`.
     ///
     /// # Errors
-    /// Like [`Section::whole`], with a default.
+    /// Those of [`Section::whole`].
     pub fn whole_or(
         &self,
         key: &'static str,
@@ -244,7 +244,7 @@ impl<'a> Section<'a> {
     /// A number within `allowed`.
     ///
     /// # Errors
-    /// Like [`Section::number`], with a default.
+    /// Those of [`Section::number`].
     pub fn number_or(
         &self,
         key: &'static str,
@@ -279,10 +279,10 @@ impl<'a> Section<'a> {
         array.iter().map(|item| within(item).ok_or_else(|| wrong(item.get_ref()))).collect()
     }
 
-    /// A time in whole milliseconds; the key ends in `_ms`.
+    /// A time in whole milliseconds, or the default; the key ends in `_ms`.
     ///
     /// # Errors
-    /// Like [`Section::whole`], with a default, in milliseconds.
+    /// Those of [`Section::whole`], in milliseconds.
     pub fn millis_or(
         &self,
         key: &'static str,
@@ -312,12 +312,12 @@ impl<'a> Section<'a> {
     /// A size, or the default.
     ///
     /// # Errors
-    /// Like [`Section::bytes`], with a default.
+    /// Those of [`Section::bytes`].
     pub fn bytes_or(&self, key: &'static str, default: Bytes) -> Result<Bytes, ConfigError> {
         Ok(self.bytes(key)?.unwrap_or(default))
     }
 
-    /// One of a few words.
+    /// Reads one of the allowed words and returns its value, or the default.
     ///
     /// # Errors
     /// The key holds another word; the error has the nearest one and all allowed ones.
@@ -335,7 +335,7 @@ impl<'a> Section<'a> {
         Err(self.unknown_name(key, word, &names))
     }
 
-    /// The error for a name that is not in `known`.
+    /// Makes the error for a name that is not in `known`.
     pub fn unknown_name(&self, key: &str, found: &str, known: &[&str]) -> ConfigError {
         let hint = nearest(found, known.iter().copied())
             .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));

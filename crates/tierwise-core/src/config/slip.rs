@@ -17,17 +17,17 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-/// Ranges of fractions and multiples of one end at ten: a number above such a range is probably in
-/// per cent.
+/// The highest end of a range of fractions or of multiples of one. A number above such a range is
+/// probably a percentage.
 const FRACTION: f64 = 10.0;
 
 /// Units of time by their names, in seconds, and the ending of a key that counts in them.
 const TIMES: [(&str, &str, f64); 4] =
     [("ns", "_ns", 1e-9), ("us", "_us", 1e-6), ("ms", "_ms", 1e-3), ("s", "_s", 1.0)];
 
-/// Returns "; did you mean 0.33?" if one of the usual mistakes leads into the range: per cent
-/// instead of a fraction, a minus too many, a unit written out, another unit of time than the
-/// key's.
+/// Returns "; did you mean 0.33?" if the value is in the range once a usual mistake is mended: a
+/// percentage instead of a fraction, a needless minus sign, a unit after the number, a unit of time
+/// other than the key's.
 pub(super) fn hint(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<f64>) -> String {
     let meant = match found {
         DeValue::Integer(i) => of_number(key, i.as_str().parse().ok(), allowed),
@@ -43,7 +43,7 @@ pub(super) fn whole(key: &str, found: &DeValue<'_>, allowed: &RangeInclusive<u64
     let allowed = *allowed.start() as f64..=*allowed.end() as f64;
     let hint = hint(key, found, &allowed);
     let positive = matches!(found, DeValue::Integer(i) if !i.as_str().starts_with('-'));
-    // Small counts are never in per cent.
+    // Small counts are never percentages.
     let few = positive && *allowed.end() <= FRACTION;
     if few || hint.contains('.') { String::new() } else { hint }
 }
@@ -79,9 +79,10 @@ fn of_text(key: &str, text: &str, allowed: &RangeInclusive<f64>) -> Option<f64> 
     }
 }
 
-/// The number if it is allowed, without the noise that a division leaves in its last digits.
+/// Returns the number if it is allowed, rounded to nine decimals: a division leaves errors in the
+/// last digits.
 fn within(allowed: &RangeInclusive<f64>, meant: f64) -> Option<f64> {
-    // No user writes more than nine digits.
+    // No user writes more than nine decimals.
     let meant: f64 = format!("{meant:.9}").parse().ok()?;
     allowed.contains(&meant).then_some(meant)
 }

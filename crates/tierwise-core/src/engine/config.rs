@@ -8,7 +8,7 @@ use crate::migrate::Budget;
 use crate::recipe::Recipe;
 use crate::tenant::{TenantError, TenantSpec};
 
-/// The configuration of an engine.
+/// The recipe, the limits and the tenants of an engine.
 #[derive(Clone)]
 pub struct EngineConfig {
     /// The policy and its parameters.
@@ -23,7 +23,7 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
-    /// A recipe with an unlimited budget and without tenant specs.
+    /// Makes a configuration of a recipe with an unlimited budget and without tenant specs.
     pub fn new(recipe: Recipe) -> Self {
         Self { recipe, budget: Budget::default(), tenants: Vec::new(), learning: None }
     }

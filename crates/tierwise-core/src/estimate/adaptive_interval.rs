@@ -1,10 +1,10 @@
-//! A scan interval that follows the workload: MULTI-CLOCK's section VII leaves it to future work,
-//! so the rule is ours.
+//! A scan interval that follows the workload: MULTI-CLOCK's section VII leaves this to future work,
+//! so the rule is Tierwise's own.
 //!
-//! Frequent scans pay when pages are promoted and accessed again afterwards: then the workload has
-//! moved to other pages, and a shorter interval gives them more time in the faster tier. They do
-//! not pay when no page climbs, or when promoted pages are not accessed again, because then the
-//! promotions followed bursts that were over. So at each scan:
+//! Frequent scans are worth their cost when pages are promoted and accessed again afterwards: then
+//! the workload has moved to other pages, and a shorter interval gives them more time in the faster
+//! tier. Frequent scans are not worth their cost when no page climbs, or when promoted pages are
+//! not accessed again: then the promotions followed bursts that were over. At each scan:
 //!
 //! | since the last scan | next interval |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | none were promoted, but pages of a slower tier climb | the base interval, if it was longer |
 //! | none were promoted and none climb | double |
 //!
-//! always within the minimum and the maximum. Doubling and halving reach any interval in a few
-//! scans.
+//! The interval always stays within the minimum and the maximum. Doubling and halving reach any
+//! interval in a few scans.
 //!
 //! ```
 //! use std::time::Duration;
@@ -77,8 +77,9 @@ impl AdaptiveInterval {
             let keys = ["min_interval_ms", "max_interval_ms"];
             section.refuse_ignored(&keys, "only adaptive_interval = true reads it")?;
         }
-        // A tenth and ten times the published interval: far enough for an effect, near enough to
-        // keep both the cost of scanning and the time to react within one order of magnitude.
+        // A tenth and ten times the published interval. These are far enough apart for an effect,
+        // and near enough to keep the cost of scanning and the time to react within one order of
+        // magnitude.
         let tenth = Duration::from_millis(100);
         let tenfold = Duration::from_secs(10);
         let min = LruScan::interval(section, "min_interval_ms", tenth.min(base))?;

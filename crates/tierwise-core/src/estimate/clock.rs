@@ -1,10 +1,10 @@
 //! CLOCK with a second chance (Corbató, 1968, "A paging experiment with the Multics system"), the
 //! basis of the kernel's reclaim and of MULTI-CLOCK (MULTI-CLOCK, section II-D): one reference bit
-//! per page and a hand that goes round.
+//! per page and a hand that moves in a circle.
 //!
-//! The hand goes over the page table in the order of its entries, all tiers in one sweep, so that
-//! memory is read in sequence and there are no lists. The pages that its last sweep found accessed
-//! are the most recently used; the others have no order. Victims come from a second hand per tier,
+//! The hand passes the entries of the page table in their order, all tiers in one sweep. So memory
+//! is read in sequence, and there are no lists. The pages that its last sweep found accessed are
+//! the most recently used; the others have no order. Victims come from a second hand per tier,
 //! which skips accessed pages once and clears their mark.
 //!
 //! Parameters: `interval_ms` (1000), and `scan_pages` (1024 for each tier of the machine, the
@@ -84,7 +84,7 @@ impl Estimator for Clock {
     fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         self.passed.fill(0);
-        // There is no list to record a supervised access, so it is one more reference.
+        // There is no list to record a supervised access, so it counts as one more reference.
         obs.supervised.iter().for_each(|&page| pages.mark_referenced(page));
     }
 
@@ -127,8 +127,9 @@ impl Estimator for Clock {
         }
     }
 
-    /// Second chance: accessed pages lose their mark and are skipped, the others are named. Between
-    /// two observations the hand goes round once: a second round would find no accessed page.
+    /// Second chance: accessed pages lose their mark and are skipped, the others are added to
+    /// `out`. Between two observations the hand goes round once: a second round would find no
+    /// accessed page.
     fn demotable(
         &mut self,
         scope: Scope,
@@ -155,7 +156,7 @@ impl Estimator for Clock {
         }
     }
 
-    /// Returns one if the hand found the page accessed when it last passed, else zero.
+    /// Returns one if the hand found the page accessed when it last passed the page, else zero.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         Hotness(u32::from(pages.flag(page, Flag::Referenced)))
     }

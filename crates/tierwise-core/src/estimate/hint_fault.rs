@@ -1,5 +1,5 @@
 //! Hint faults over LRU lists, tenant by tenant: Equilibria's promotion candidates (section IV-E).
-//! It finds them as TPP and NUMA balancing do, but limits the rate.
+//! Equilibria finds candidates as TPP and NUMA balancing do, but limits their rate.
 //!
 //! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, NUMA balancing's maximum per
 //!   process and second, `MAX_SCAN_WINDOW`) of each tenant's memory outside the fastest tier is
@@ -10,7 +10,7 @@
 //! - A page that faults on an inactive list is activated. One that faults while it is active is a
 //!   candidate for promotion (TPP, section 5.3) by the faulting thread. A candidate that is not
 //!   promoted at once has to fault again.
-//! - Demotion takes the old end of the inactive lists, as the kernel's reclaim.
+//! - Demotion takes the old end of the inactive lists, as the kernel's reclaim does.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Scope};
 use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// The estimator.
+/// Estimator by hint faults, with one scan per tenant. Hotness is 1 for an active page, else 0.
 #[derive(Debug, Clone)]
 pub struct HintFaultEstimator {
     lists: LruScan,
@@ -37,7 +37,7 @@ pub struct HintFaultEstimator {
     cursors: Vec<u32>,
     /// Base pages that each tenant's scan may still poison.
     left: Vec<u64>,
-    /// Faulted while active since the last observation.
+    /// Pages that faulted while they were active, since the last observation.
     candidates: Vec<PageId>,
     updated: bool,
 }
@@ -87,7 +87,7 @@ impl HintFaultEstimator {
             }
             let tenant = pages.tenant(page).index();
             if tenant >= self.left.len() {
-                continue; // of a tenant that the world has not reported
+                continue; // The world has not reported the page's tenant.
             }
             let ahead = index >= self.cursors[tenant];
             if ahead != first || self.left[tenant] == 0 {
@@ -218,7 +218,7 @@ impl Estimator for HintFaultEstimator {
         self.lists.active(tenant)
     }
 
-    /// 1 on an active list, 0 on an inactive one.
+    /// Returns 1 for a page on an active list, 0 for a page on an inactive list.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         Hotness(u32::from(LruLists::which(page, pages) == LruList::Active))
     }

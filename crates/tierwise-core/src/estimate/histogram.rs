@@ -1,21 +1,21 @@
 //! MEMTIS's page access histogram (Lee et al., SOSP 2023, section 4): sampled accesses counted page
 //! by page, pages binned by the logarithm of their count, and thresholds that follow from the
-//! histogram and the size of the fast tier. The details below the paper's level are those of the
-//! artifact (`mm/htmm_core.c`).
+//! histogram and the size of the fast tier. Details that the paper does not give are the artifact's
+//! (`mm/htmm_core.c`).
 //!
-//! - *Count.* A sample adds `512 / frames` to its page's count, so that a huge page is as hot as a
-//!   base page of it would be with the same accesses. A page with count `c` is in bin
+//! - *Count.* A sample adds `512 / frames` to its page's count, so that a count is in proportion to
+//!   the samples per base page, whatever the page's size. A page with count `c` is in bin
 //!   `floor(log2(c + 1))`, at most 15; each bin holds the base pages of its pages. A new page
 //!   starts with a count of `2^(T_hot + 1)`, so that it is not demoted before it could be sampled.
 //!   It enters the histogram with its first sample or the next cooling.
 //! - *Adapt.* Every `adaptation_period` samples (100 000): let `B` be the lowest bin such that the
 //!   pages in it and above fit into the fast tier without its 3 % of headroom. `T_hot` rises to `B`
 //!   at once, and sinks by one at the first adaptation after a cooling if `B` is lower. It is never
-//!   below `threshold_min` (1). If the pages in `B` and above fill less than three quarters, pages
-//!   one bin below are *warm*: `T_warm = T_hot - 1`, else `T_warm = T_hot`.
+//!   below `threshold_min` (1). If the pages in `B` and above fill less than three quarters of that
+//!   memory, pages one bin below are *warm*: `T_warm = T_hot - 1`, else `T_warm = T_hot`.
 //! - *Cool.* Every `cooling_period` samples (2 000 000) all counts are halved, so that all pages
 //!   sink by a bin.
-//! - *Classify.* Pages from `T_hot` up are hot and deserve the fast tier. Pages from `T_warm` up
+//! - *Classify.* Pages from `T_hot` up are hot and belong in the fast tier. Pages from `T_warm` up
 //!   may stay in it. Pages below are cold and may be demoted. If hot pages wait in slower tiers and
 //!   the cold ones do not make enough room, warm pages count as cold until the next adaptation.
 //!
@@ -26,8 +26,8 @@
 //!
 //! Differences: the artifact cools each page at its next sample and refills an emptied histogram
 //! page by page; here a cooling is one pass over all counts, after which the histogram is exact.
-//! One histogram serves the machine; MEMTIS has one per memcg. Counts of page-cache pages are kept
-//! like the others'.
+//! One histogram serves the machine; MEMTIS has one per memcg. Page-cache pages are counted like
+//! other pages.
 //!
 //! Omissions: splitting huge pages whose accesses are skewed, and coalescing base pages (section
 //! 4). A page of this engine is the unit of placement and its size is fixed by the world; no move
@@ -50,16 +50,17 @@ use crate::stage::{Estimator, Scope};
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TierId, Timestamp};
 
-/// Base pages of the huge page that weights are relative to (`HPAGE_PMD_NR`).
+/// Base pages of the huge page to which weights are relative (`HPAGE_PMD_NR`).
 const HUGE: u32 = 512;
 
 /// Part of the fast tier that hot pages leave free (`get_memcg_promotion_watermark`).
 const HEADROOM: f64 = 0.03;
 
-/// Part of the fast tier below which hot pages leave room for warm ones.
+/// Part of the fast tier's capacity below which hot pages leave room for warm pages (the artifact's
+/// `max_nr_pages * 75 / 100`).
 const WARM_BELOW: f64 = 0.75;
 
-/// The estimator.
+/// MEMTIS's estimator. Hotness is a page's weighted count of samples since the last coolings.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     bins: PageBins,
@@ -83,9 +84,9 @@ impl Histogram {
     /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = PageBins::BYTES_PER_PAGE;
 
-    /// Reads `interval_ms` (500, between two considerations of migrations), `adaptation_period`
-    /// (100000 samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the
-    /// sampler's parameters.
+    /// Reads `interval_ms` (500, the time between two updates), `adaptation_period` (100000
+    /// samples), `cooling_period` (2000000 samples), `threshold_min` (1, a bin) and the sampler's
+    /// parameters.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
@@ -109,7 +110,7 @@ impl Histogram {
         })
     }
 
-    /// The bin of a count.
+    /// Returns the bin of a count: `floor(log2(count + 1))`, at most 15.
     pub fn bin(count: u32) -> usize {
         PageBins::bin(count)
     }
@@ -262,8 +263,8 @@ mod tests {
     use crate::config::Document;
     use crate::observe::{Sample, TierReading};
 
-    /// A fast tier of 100 pages, 97 of them without the headroom; adapts every 10 samples, cools
-    /// every 1000.
+    /// A fast tier of 100 pages, of which the headroom leaves 97. The histogram adapts every 10
+    /// samples and cools every 1000.
     struct Sampled {
         machine: PolicyFixture,
         histogram: Histogram,
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(sampled.histogram.thresholds().0, 12);
     }
 
-    /// Of 100 pages 60 are unmanaged, and 3 are kept free: 37 fit, and 38 do not.
+    /// 60 of 100 pages are unmanaged and 3 are kept free: 37 fit, and 38 do not.
     #[test]
     fn unmanaged_memory_excludes_the_tiers_headroom() {
         for (pages, hot) in [(37, 1), (38, 13)] {

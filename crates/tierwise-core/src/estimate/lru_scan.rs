@@ -24,10 +24,10 @@ const MAX_INTERVAL_MS: u64 = 24 * 3600 * 1000;
 
 /// The steps in which estimators over scanned LRU lists differ.
 pub(super) trait ListRules: Send {
-    /// The list whose newest pages deserve promotion.
+    /// The list whose newest pages are promotion candidates.
     const PROMOTED: LruList;
 
-    /// The access signals beside reference bits, without which no list can be scanned.
+    /// The access signals beside reference bits, which every scan of a list requires.
     fn signals(&self, _lists: &LruScan) -> Signals {
         Signals::default()
     }
@@ -44,7 +44,7 @@ pub(super) trait ListRules: Send {
         current
     }
 
-    /// As [`Estimator::hotness`].
+    /// Returns what [`Estimator::hotness`] returns.
     fn hotness(&self, page: PageId, lists: &LruScan, pages: &PageTable) -> Hotness;
 }
 
@@ -148,11 +148,11 @@ pub(super) struct LruScan {
 }
 
 impl LruScan {
-    /// MULTI-CLOCK's scan interval, and its Nimble's (section V-C).
+    /// The scan interval of MULTI-CLOCK and of Nimble in its paper (section V-C).
     pub(super) const INTERVAL: Duration = Duration::from_secs(1);
-    /// MULTI-CLOCK's number of pages in a scan, and its Nimble's (section V-C). The paper does not
-    /// name the unit. Here it counts per list of each `lruvec`, as the kernel does (`nr_to_scan` of
-    /// `shrink_list`).
+    /// The number of pages in a scan of MULTI-CLOCK and of Nimble in its paper (section V-C). The
+    /// paper does not name the unit. Here it counts per list of each `lruvec`, as the kernel does
+    /// (`nr_to_scan` of `shrink_list`).
     pub(super) const SCAN_PAGES: u64 = 1024;
 
     pub(super) fn new(pfra: Pfra, scan_pages: u64, topology: &Topology) -> Self {
@@ -175,7 +175,7 @@ impl LruScan {
         Ok(Self::new(pfra, pages, ctx.topology))
     }
 
-    /// Reads `interval_ms`, or another interval of that kind.
+    /// Reads an interval in milliseconds, or returns the default.
     ///
     /// # Errors
     /// The value is not a whole number of milliseconds from one to a day.

@@ -32,7 +32,7 @@ use crate::stage::Estimator;
 pub const TABLE: &[StageRow<dyn Estimator>] = &[
     StageRow {
         name: "clock",
-        summary: "one reference bit per page and a hand that goes round",
+        summary: "one reference bit per page and a clock hand",
         build: |section, ctx| Ok(Box::new(Clock::build(section, ctx)?)),
     },
     StageRow {

@@ -9,8 +9,8 @@
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C. Two
 //! extensions that section VII proposes are off by default:
-//! - `dirty_weight` (0): the accesses that an interval in which the page was written counts more.
-//!   It needs dirty bits.
+//! - `dirty_weight` (0): the number of accesses that a write in the interval adds. It requires
+//!   dirty bits.
 //! - `adaptive_interval` (false), within `min_interval_ms` (100) and `max_interval_ms` (10000): see
 //!   [`AdaptiveInterval`].
 
@@ -34,7 +34,7 @@ const MAX_DIRTY_WEIGHT: u64 = 3;
 /// Three lists, scanned at an interval.
 pub type MultiClock = LruEstimator<ThreeLists>;
 
-/// MULTI-CLOCK's rules.
+/// MULTI-CLOCK's rules over its three lists, with its optional adaptive interval.
 #[derive(Debug, Clone)]
 pub struct ThreeLists {
     adaptive: Option<AdaptiveInterval>,
@@ -69,8 +69,8 @@ impl ListRules for ThreeLists {
 
     fn on_outcome(&mut self, outcome: &MoveOutcome, lists: &mut LruScan, pages: &mut PageTable) {
         let promotion = outcome.from.is_some_and(|from| outcome.to < from);
-        // A promoted page was accessed repeatedly: it is active in its new tier (13). A demoted one
-        // starts again (3).
+        // A promoted page was accessed repeatedly: it is active in its new tier (13). A demoted
+        // page starts again (3).
         let which = if promotion { LruList::Active } else { LruList::Inactive };
         let moved = lists.lru.on_outcome(outcome, which, End::Head, pages);
         if moved && promotion {
@@ -81,8 +81,8 @@ impl ListRules for ThreeLists {
             && outcome.from == pages.tier(outcome.page)
             && pages.flag(outcome.page, Flag::Promote)
         {
-            // It could not be promoted: section III-C, (11). A move that the budget cut was not
-            // tried; the next scan decides by (11) or (12).
+            // The page could not be promoted: section III-C, (11). A move that the budget cut was
+            // not tried; the next scan decides by (11) or (12).
             lists.lru.shift(outcome.page, LruList::Active, pages);
             pages.set_flag(outcome.page, Flag::Referenced, false);
         }
@@ -92,8 +92,8 @@ impl ListRules for ThreeLists {
         self.adaptive.as_mut().map_or(current, |adaptive| adaptive.next(climbed))
     }
 
-    /// The accesses that the page has climbed by, 0 (inactive unreferenced) to 4 (promote), and the
-    /// dirty weight if it was written in the last scan's interval.
+    /// Returns the accesses by which the page has climbed, 0 (inactive and unreferenced) to 4
+    /// (promote). Adds the dirty weight if the page was written in the last scan's interval.
     fn hotness(&self, page: PageId, lists: &LruScan, pages: &PageTable) -> Hotness {
         let climbed = match LruLists::which(page, pages) {
             LruList::Promote => 4,

@@ -1,7 +1,7 @@
 //! Nimble's page selection as MULTI-CLOCK's authors implemented it to compare with (HPCA 2022,
 //! sections II-D and III-A, and Figure 3): the kernel's inactive and active lists and no others.
-//! The pages that were activated most recently deserve promotion, whether they were accessed once
-//! since or often: Nimble knows recency and not frequency.
+//! The pages that were activated most recently are promoted, whether they were accessed once or
+//! often since then: Nimble knows recency and not frequency.
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C.
 
@@ -17,7 +17,7 @@ use crate::units::{Hotness, PageId};
 /// The kernel's two lists, scanned at an interval.
 pub type Nimble = LruEstimator<TwoLists>;
 
-/// Nimble's rules.
+/// Nimble's rules over its two lists.
 #[derive(Debug, Clone)]
 pub struct TwoLists;
 
@@ -37,7 +37,7 @@ impl ListRules for TwoLists {
     const PROMOTED: LruList = LruList::Active;
 
     /// Promoted pages join the upper tier's active list at its old end (Figure 3, arrow 11).
-    /// Demoted ones are candidates to fall further until they are accessed.
+    /// Demoted pages join the inactive list and may be demoted further until they are accessed.
     fn on_outcome(&mut self, outcome: &MoveOutcome, lists: &mut LruScan, pages: &mut PageTable) {
         let (which, end) = match outcome.from {
             Some(from) if outcome.to < from => (LruList::Active, End::Tail),
@@ -46,7 +46,7 @@ impl ListRules for TwoLists {
         lists.lru.on_outcome(outcome, which, end, pages);
     }
 
-    /// 0 to 3: inactive, inactive referenced, active, active referenced.
+    /// Returns 0 to 3: inactive, inactive referenced, active, active referenced.
     fn hotness(&self, page: PageId, _: &LruScan, pages: &PageTable) -> Hotness {
         let active = u32::from(pages.flag(page, Flag::Active));
         Hotness(2 * active + u32::from(pages.flag(page, Flag::Referenced)))

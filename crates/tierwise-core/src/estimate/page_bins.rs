@@ -12,7 +12,7 @@ use crate::stage::Scope;
 use crate::topology::Topology;
 use crate::units::{PageId, Pages, TierId};
 
-/// Bins of the histogram.
+/// Bins of the histogram: the artifact's number (`get_idx` returns at most 15).
 pub(super) const BINS: usize = 16;
 
 /// Bit of a count: the page is in no bin yet.
@@ -130,7 +130,8 @@ impl PageBins {
     }
 
     /// Adds the pages of a scope that have a rank, lowest rank first, until their base pages reach
-    /// `limit`. Returns the base pages added. Two passes in memory order, and no list to keep.
+    /// `limit`. Returns the base pages added. It takes two passes in memory order, and there is no
+    /// list to keep.
     pub(super) fn collect(
         &self,
         scope: Scope,

@@ -2,7 +2,8 @@
 //! aggregation interval (Memstrata, section 4.3, "Assigning dedicated memory").
 //!
 //! Parameters: `sampling_ms` (5, the kernel's default) and `aggregation_ms` (10,000, the interval
-//! of Memstrata's allocator). It names no candidates; selectors read the hotness of pages.
+//! of Memstrata's allocator). The estimator adds no candidates; selectors read the hotness of
+//! pages.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope};
 use crate::units::{Hotness, PageId, Pages, Timestamp};
 
-/// The estimator.
+/// Estimator that returns DAMON's counts as hotness.
 #[derive(Debug, Clone)]
 pub struct RegionCounts {
     signals: DamonAttrs,

@@ -14,7 +14,7 @@ use crate::units::Timestamp;
 /// Steps from the minimum to the maximum period: the artifact's table has 30 periods.
 const STEPS: u32 = 29;
 
-/// Hysteresis around the quota, as a share of a CPU.
+/// Hysteresis around the quota, as a share of a CPU: the artifact's half per cent.
 const SLACK: f64 = 0.005;
 
 /// The sample period and its control.
@@ -65,7 +65,7 @@ impl SamplePeriod {
         })
     }
 
-    /// Misses per sample, now.
+    /// Returns the present period, in misses per sample.
     pub fn now(&self) -> u32 {
         let ratio = f64::from(self.step) / f64::from(STEPS);
         (self.min * (self.max / self.min).powf(ratio)).round() as u32

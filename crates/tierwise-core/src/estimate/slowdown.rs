@@ -40,7 +40,7 @@ use crate::observe::CpuCounters;
 pub struct LatencyFit {
     /// Nanoseconds per load if fast memory serves all.
     pub intercept: f64,
-    /// Nanoseconds more if slow memory serves all.
+    /// Nanoseconds that each load takes longer if slow memory serves all.
     pub slope: f64,
 }
 
@@ -83,11 +83,11 @@ pub struct RatioOnly {
 
 impl RatioOnly {
     /// Estimated MPKI above which a tenant is an outlier. A thousand instructions take some 435 ns
-    /// at 2.3 GHz and as much again in memory, of which 5 % are 45 ns: a quarter of one slow
-    /// access.
+    /// at 2.3 GHz, and about as much again in memory. 5 % of the sum are 45 ns, a quarter of the
+    /// latency of one slow access.
     pub const MPKI: f32 = 0.25;
 
-    /// Makes it with the line of the two memories' latencies.
+    /// Makes the classifier with the line of the two memories' latencies.
     pub const fn new(fit: LatencyFit) -> Self {
         Self { fit }
     }
@@ -110,14 +110,14 @@ impl Classifier for RatioOnly {
 /// The estimate of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SlowdownEstimate {
-    /// Share of its memory requests that slow memory served.
+    /// Share of the tenant's memory requests that slow memory served.
     pub miss_ratio: f64,
     /// Requests that slow memory served per thousand instructions.
     pub mpki: f64,
     /// Requests that slow memory served in one interval, per page of its memory in the managed
     /// tier: the average miss count of listing 1.
     pub misses_per_page: f64,
-    /// True if it is slowed down by more than the threshold.
+    /// True if the tenant is slowed down by more than the threshold.
     pub is_outlier: bool,
 }
 
@@ -227,7 +227,7 @@ mod tests {
         let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(FIT)), 0.2);
         let first = slowdown.update(3, &read(100.0, 1000.0), 10).unwrap();
         assert_eq!((first.mpki, first.is_outlier), (0.0, false));
-        // A ratio of one half for one interval is a tenth; 500 misses are 100.
+        // Smoothed, a ratio of one half in one interval is a tenth, and 500 misses are 100.
         let second = slowdown.update(3, &read(200.0, 1000.0), 10).unwrap();
         assert!((second.miss_ratio - 0.1).abs() < 1e-12);
         assert!((second.misses_per_page - 10.0).abs() < 1e-12);

@@ -3,7 +3,7 @@
 //! in slow memory, and the two together.
 //!
 //! - *Count.* A sample adds one to its page's count. Bins double, from `2^0` to `2^n`: a page with
-//!   count `c` is in bin `floor(log2(c))`; pages that no sample named are below them all.
+//!   count `c` is in bin `floor(log2(c))`; pages without samples are below all of these.
 //! - *Age.* At the partition interval (one minute, section 4) all counts are halved, so that all
 //!   pages sink by a bin. An interval without access monitoring halves nothing: it has no
 //!   information about any page.
@@ -13,11 +13,12 @@
 //!
 //! If samples are ticks ([`Observation::samples_are_ticks`]), counts of equally used pages differ
 //! by chance, and two pages would be exchanged repeatedly. The square root of a count has the same
-//! standard deviation, a half, for all counts (Poisson). So pages are compared by it, and a page of
-//! the fastest tier is exchanged only for one whose root is [`BEYOND_CHANCE`] more.
+//! standard deviation, a half, for all counts (Poisson). So pages are compared by the roots of
+//! their counts, and a page of the fastest tier is exchanged only for a page whose root is larger
+//! by [`BEYOND_CHANCE`].
 //!
-//! A page with any sample deserves promotion, those in the highest bin first. Demotion starts in
-//! the lowest bin. There is no threshold between the two: that is the tenant's share.
+//! Every page with a sample is a promotion candidate; promotion starts in the highest bin. Demotion
+//! starts in the lowest bin. No threshold separates the two: the tenant's share does.
 //!
 //! ```
 //! use tierwise_core::estimate::TenantHistogram;
@@ -34,7 +35,7 @@
 //! bins below it.
 //!
 //! A page costs [`TenantHistogram::BYTES_PER_PAGE`] bytes beside the page table's four: eight of
-//! links and two of count, which therefore ends at 65535, in the highest bin. Fourteen in all.
+//! links and two of count, which therefore ends at 65535, in the highest bin. The sum is fourteen.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ use crate::ticker::Ticker;
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
-/// log2 of the base pages of the huge page that bins are relative to (`HPAGE_PMD_ORDER`).
+/// log2 of the base pages of the huge page to which bins are relative (`HPAGE_PMD_ORDER`).
 const HUGE_ORDER: u8 = 9;
 
 /// Bins: one for pages without samples, one for each power of two that a count can reach, and as
@@ -59,14 +60,15 @@ const HUGE_ORDER: u8 = 9;
 const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
 
 /// The minimum difference between the square roots of two counts of ticks: five standard deviations
-/// of a root. The hottest of some hundred slow pages and the coldest of as many fast ones that are
-/// used alike are each two and a half from their common mean.
+/// of a root. Of some hundred slow pages and as many fast pages that are used alike, the hottest
+/// slow page and the coldest fast page are each two and a half standard deviations from the common
+/// mean.
 const BEYOND_CHANCE: f64 = 2.5;
 
 /// Steps of a root: fine enough to distinguish 18 from 17.
 const ROOT_STEPS: f64 = 64.0;
 
-/// The estimator.
+/// MTAT's estimator: each tenant's histograms, and one list of pages per bin.
 #[derive(Debug, Clone)]
 pub struct TenantHistogram {
     counts: Vec<u16>,
@@ -75,7 +77,7 @@ pub struct TenantHistogram {
     tenants: u16,
     interval: Duration,
     ageing: Ticker,
-    /// Accesses were monitored since the last ageing.
+    /// True if accesses were monitored since the last ageing.
     updated: bool,
     ticks: bool,
     period: SamplePeriod,
@@ -86,8 +88,8 @@ impl TenantHistogram {
     /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
-    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, between two checks of the sampler
-    /// and the age) and the sampler's parameters.
+    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, the time between two checks of the
+    /// sampler and of the ageing) and the sampler's parameters.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
@@ -303,8 +305,8 @@ impl Estimator for TenantHistogram {
         self.collect(scope, 0..BINS, false, limit, pages, out);
     }
 
-    /// The page's bin. If samples are ticks, the root of its count, plus `BEYOND_CHANCE` in the
-    /// fastest tier.
+    /// Returns the page's bin. If samples are ticks, returns the root of the page's count in steps
+    /// of 1/64, with `BEYOND_CHANCE` added in the fastest tier.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness {
         if !self.ticks {
             return Hotness(self.bin_of(page, pages) as u32);
@@ -364,7 +366,7 @@ mod tests {
             histogram.update(Timestamp(seconds * 1_000_000_000), &mut machine.context());
         }
 
-        /// Base pages by bin of base pages: without samples, with 1, with 2 or 3, with 4 to 7.
+        /// Base pages in four bins: without samples, with 1, with 2 or 3, with 4 to 7.
         fn bins(&self, tenant: u16, tier: u8) -> [u64; 4] {
             let all: Vec<Pages> = self.histogram.of(TenantId(tenant), TierId(tier)).collect();
             [all[0].0, all[10].0, all[11].0, all[12].0]
@@ -383,7 +385,7 @@ mod tests {
     }
 
     /// Two tenants, each with pages in both tiers. Computed by hand: of tenant 0's 10 fast pages 4
-    /// have one sample and 2 have three; of its 10 slow ones 1 has five.
+    /// have one sample and 2 have three; of its 10 slow pages 1 has five.
     fn two_tenants() -> Sampled {
         let mut sampled = Sampled::new("ageing_interval_ms = 1000");
         sampled.machine.allocated_by(0, 0..10, 0).allocated_by(0, 10..20, 1);

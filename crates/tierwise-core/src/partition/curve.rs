@@ -4,7 +4,8 @@
 use crate::stage::Estimator;
 use crate::units::{Pages, TenantId};
 
-/// Classes, hottest first: base pages, and accesses of one such page. Kept for its memory.
+/// Classes, hottest first: base pages, and accesses of one such page. The value is used again,
+/// which keeps its memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct HotnessCurve {
     classes: Vec<(Pages, f64)>,
@@ -19,7 +20,7 @@ impl HotnessCurve {
         self.accesses = self.classes.iter().map(|(pages, each)| pages.0 as f64 * each).sum();
     }
 
-    /// All accesses counted.
+    /// The sum of the accesses of all classes.
     pub(super) fn accesses(&self) -> f64 {
         self.accesses
     }
@@ -36,8 +37,8 @@ impl HotnessCurve {
         if self.accesses > 0.0 { served / self.accesses } else { 0.0 }
     }
 
-    /// The minimum number of pages that serve a share of the accesses. Without counts, that share
-    /// of `all`.
+    /// The minimum number of pages that serve a share of the accesses. Without counts, returns that
+    /// share of `all`.
     pub(super) fn pages_for(&self, share: f64, all: Pages) -> Pages {
         if self.accesses <= 0.0 {
             return Pages((all.0 as f64 * share).ceil() as u64);

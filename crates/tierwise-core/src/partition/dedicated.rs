@@ -22,14 +22,15 @@ const MODEL: &str = "memstrata-slowdown-5";
 /// one kind of memory differ by less between servers, those of two kinds by more.
 const SAME_MACHINE: f64 = 0.25;
 
-/// A tenant that takes part.
+/// A tenant that takes part in the lending of dedicated memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DedicatedTenant {
     /// The tenant.
     pub tenant: TenantId,
     /// Its memory, in base pages.
     pub pages: u64,
-    /// The dedicated part of its memory: the present one, then the decided one.
+    /// The dedicated part of its memory, in base pages. A decision replaces the present part by the
+    /// decided one.
     pub dedicated: u64,
     /// Its estimated slowdown.
     pub estimate: SlowdownEstimate,
@@ -119,7 +120,7 @@ impl Dedicated {
         }
     }
 
-    /// Writes the members' shares.
+    /// Writes the members' shares, and frees those of the other tenants.
     pub(super) fn end(
         &self,
         now: Timestamp,
@@ -136,7 +137,7 @@ impl Dedicated {
         }
     }
 
-    /// The reason of a member's share.
+    /// Returns the rule that set a member's share.
     pub(super) fn lent(&self, member: &DedicatedTenant) -> Rule {
         Rule::Lent {
             by: self.slowdown.classifier().name(),
@@ -175,7 +176,7 @@ fn dedicated_share(topology: &Topology) -> f64 {
 }
 
 /// Gives a newcomer the system's share of dedicated memory. The others give, or take, the same
-/// number of pages each. If one cannot, the rest make up for it.
+/// number of pages each. If one of them has too few, the rest give or take more.
 pub(super) fn welcome(members: &mut [DedicatedTenant], new: usize, share: f64) {
     let wanted = (members[new].pages as f64 * share) as u64;
     let gives = wanted > members[new].dedicated;
@@ -188,7 +189,7 @@ pub(super) fn welcome(members: &mut [DedicatedTenant], new: usize, share: f64) {
         else {
             return;
         };
-        // The last pages, fewer than there are tenants, come from the first of them.
+        // The last pages are fewer than the tenants, and come from the first tenants.
         let each = (left / count).max(1);
         for i in able {
             let part = each.min(left).min(can(&members[i]));

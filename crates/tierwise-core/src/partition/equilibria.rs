@@ -3,12 +3,12 @@
 //! caps to demotion.
 //!
 //! - *Floors and caps* are configured ([`crate::tenant::TenantSpec`]). A tenant without a floor in
-//!   the fastest tier has the recipe's (`floors`). Explicit floors come first, and `auto` ones
-//!   share the rest. Floors that do not fit are cut in proportion.
+//!   the fastest tier has the recipe's (`floors`). Explicit floors are served first, and `auto`
+//!   floors share the rest. Floors that do not fit are cut in proportion.
 //! - *Promotion* (equation 2, section IV-E) of a tenant above its floor while the tier is full, or
-//!   near its cap, continues at `max((floor / usage)^4, 1/16)` of its rate. The equation is printed
-//!   with min. The text allows a sixteenth always, 96 % at an overage of 1 % and 68 % at 10 %,
-//!   which is max.
+//!   near its cap, continues at `max((floor / usage)^4, 1/16)` of its rate. The paper prints the
+//!   equation with min. Its text always allows a sixteenth, and has 96 % at an overage of 1 % and
+//!   68 % at 10 %, which requires max.
 //! - *Thrashing* (section IV-F, [`super::thrash`]) slows it down further.
 //!
 //! ```
@@ -50,7 +50,7 @@ pub fn promotion_rate(usage: Pages, floor: Pages) -> f64 {
     (floor.0 as f64 / usage.0 as f64).powi(4).max(MIN)
 }
 
-/// The partitioner.
+/// Equilibria's partitioner: each tenant's floors, caps and promotion rates.
 #[derive(Debug, Clone)]
 pub struct Equilibria {
     interval: Duration,
@@ -72,7 +72,8 @@ impl Equilibria {
         })
     }
 
-    /// A tenant's share of a tier with its floor and cap, and the rule that set its promotion.
+    /// Returns a tenant's share of a tier with its floor and cap, and the rule that set its
+    /// promotion.
     fn share(
         &self,
         tenant: TenantId,
@@ -81,7 +82,7 @@ impl Equilibria {
         ctx: &PlanContext<'_>,
     ) -> (Share, Option<Rule>) {
         let usage = ctx.usage(tenant, tier);
-        // kswapd keeps the tier between low and high; below the promo mark it works.
+        // kswapd works until free memory reaches the promo watermark; below it the tier is full.
         let full = ctx.shortfall(tier, WatermarkLevel::Promo) > Pages(0);
         let near_cap = cap != Share::UNCAPPED && usage >= cap_marks(cap).0;
         let rate = if full || near_cap { promotion_rate(usage, floor) } else { 1.0 };

@@ -11,15 +11,15 @@ use crate::units::{Bytes, Pages, TenantId, TierId};
 /// The floor in the fastest tier of tenants that have none of their own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Default {
-    /// By weight.
+    /// A floor by weight.
     Auto,
-    /// None.
+    /// No floor.
     None,
     /// The limit in the recipe.
     Limit(Limit),
 }
 
-/// The floors of one tier. Kept for its memory.
+/// The floors of one tier. The value is used again, which keeps its memory.
 #[derive(Debug, Clone)]
 pub(super) struct Floors {
     default: Default,
@@ -33,7 +33,7 @@ impl Floors {
     /// Reads `floors`.
     ///
     /// # Errors
-    /// `floors` is neither a word, a size, nor a share.
+    /// `floors` is neither an allowed word, nor a size, nor a share.
     pub(super) fn read(section: &Section<'_>, default: Default) -> Result<Self, ConfigError> {
         let default = match section.limit_or_none("floors")? {
             None => default,
@@ -115,7 +115,7 @@ impl Floors {
     }
 }
 
-/// Returns the rest of `wanted` if `sum` is cut to `capacity`.
+/// Returns `wanted`, cut in proportion if `sum` exceeds `capacity`.
 fn part(wanted: Pages, sum: Pages, capacity: Pages) -> Pages {
     if sum <= capacity {
         return wanted;

@@ -2,15 +2,14 @@
 //! tenant that lent memory when it did not need it may borrow when it does.
 //!
 //! Every tenant owns a part of the dedicated memory in proportion to its pages, its *fair share*.
-//! The part `guaranteed` of it is its own on demand. The rest, and guaranteed memory without
-//! demand, is lent. Each interval a tenant earns `1 - guaranteed` of its fair share in credits; one
-//! credit is one page. A borrower pays one credit per page, and a lender earns one per page of its
-//! guaranteed part that is taken. The richest borrower is served first, and the poorest lender
-//! lends first, so that over time all get the same.
+//! The part `guaranteed` of its fair share belongs to the tenant on demand. The rest, and
+//! guaranteed memory without demand, is lent. Each interval a tenant earns `1 - guaranteed` of its
+//! fair share in credits; one credit is one page. A borrower pays one credit per page, and a lender
+//! earns one per page of its guaranteed part that is taken. The borrower with the most credits is
+//! served first, and the lender with the fewest lends first. So over time all tenants get the same.
 //!
-//! The demand of an outlier is a step more than it has, that of every other tenant a step less.
-//! Steps are as large as Memstrata's, so the two differ only in the order in which tenants are
-//! served.
+//! An outlier demands a step more than it has, and every other tenant a step less. Steps are as
+//! large as Memstrata's, so the two differ only in the order in which tenants are served.
 //!
 //! Parameters: those of `memstrata`, and `guaranteed` (0.5, as in the paper's evaluation).
 
@@ -28,20 +27,20 @@ use crate::share::{Rule, Shares};
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Units of pages per step: with so many the division is as fair as with single pages, to one
+/// Units of pages per step. With so many, the division is as fair as with single pages, to one
 /// hundredth of a step, and takes no longer for more memory.
 const PARTS_OF_A_STEP: u64 = 100;
 
 /// The demand and the credits of one tenant in a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ask {
-    /// Pages that are its own on demand.
+    /// Base pages that belong to the tenant on demand.
     pub guaranteed: u64,
-    /// Pages that it wants.
+    /// Base pages that the tenant wants.
     pub demand: u64,
-    /// Credits that it can spend.
+    /// Credits that the tenant can spend; one credit is one base page.
     pub credits: f64,
-    /// The minimum and the maximum of pages after this round.
+    /// The minimum and the maximum of the tenant's base pages after this round.
     pub limits: (u64, u64),
 }
 
@@ -51,7 +50,7 @@ pub struct Ask {
 /// ```
 /// use tierwise_core::partition::{Ask, share_by_credits};
 ///
-/// // Both want more than their guaranteed 100 of 300 pages. The richer one is served first.
+/// // Both want more than their guaranteed 100 of 300 pages. More credits are served first.
 /// let ask = |credits| Ask { guaranteed: 100, demand: 200, credits, limits: (0, 300) };
 /// let mut asks = [ask(80.0), ask(20.0)];
 /// let got = share_by_credits(&mut asks, 300, 1);
@@ -90,7 +89,7 @@ fn order(credits: f64) -> u64 {
 struct Lenders {
     /// By tenant: pages that it lends and that no tenant has taken yet.
     donated: Vec<u64>,
-    /// The lenders with pages left, the poorest first, of equals the first.
+    /// The lenders with pages left: the one with the fewest credits first, of equals the first.
     poorest: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -103,8 +102,8 @@ impl Lenders {
         Self { donated, poorest }
     }
 
-    /// Pays the poorest lenders for borrowed pages. Pages beyond the lenders' came from the shared
-    /// part, for which no tenant earns.
+    /// Pays the lenders with the fewest credits for borrowed pages. Pages beyond the lenders' came
+    /// from the shared part, for which no tenant earns.
     fn reward(&mut self, asks: &mut [Ask], pages: u64) {
         let mut left = pages;
         while left > 0 {
@@ -120,7 +119,7 @@ impl Lenders {
     }
 }
 
-/// The partitioner.
+/// Partitioner that lends dedicated memory by Karma's credits.
 pub struct Karma {
     common: Dedicated,
     guaranteed: f64,
@@ -139,7 +138,7 @@ impl Karma {
         Ok(Self { common: Dedicated::read(section, ctx)?, guaranteed, credits: Vec::new() })
     }
 
-    /// One round among the members.
+    /// Runs one round among the members.
     fn round(&mut self) {
         let members = &mut self.common.members;
         let capacity: u64 = members.iter().map(|m| m.dedicated).sum();
@@ -169,7 +168,7 @@ impl Karma {
     }
 }
 
-/// Leaves pages that no tenant could pay for, or wanted, with their present tenants.
+/// Leaves pages that no tenant wanted, or could pay for, with their present tenants.
 fn keep(members: &[DedicatedTenant], asks: &[Ask], got: &mut [u64], capacity: u64) {
     let mut left = capacity.saturating_sub(got.iter().sum());
     for (i, member) in members.iter().enumerate() {
@@ -228,8 +227,8 @@ mod tests {
         Ask { guaranteed, demand, credits, limits: (0, u64::MAX) }
     }
 
-    /// Computed by hand: 2 lends its 60 guaranteed pages, which 1 borrows and pays for. The shared
-    /// 40 cost as much and no tenant earns them.
+    /// Computed by hand: the second tenant lends its 60 guaranteed pages, and the first borrows and
+    /// pays for them. The 40 shared pages cost 40 credits, which no tenant earns.
     #[test]
     fn lenders_earn_what_borrowers_pay() {
         let mut asks = [ask(60, 160, 200.0), ask(60, 0, 5.0)];

@@ -12,7 +12,7 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Partitioner};
 use crate::units::Timestamp;
 
-/// Writes no shares, and runs only on such a machine.
+/// Partitioner that writes no shares, and requires a tier that the CPU manages.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareManaged {
     signals: Signals,

@@ -1,5 +1,5 @@
 //! Memstrata's dynamic page allocator (Zhong et al., OSDI 2024, section 4.3, listing 1): dedicated
-//! pages go to the tenants that slow memory hurts.
+//! pages go to the tenants that slow memory slows down.
 //!
 //! Every interval the tenants are ranked: outliers (slowed down by more than the classifier's
 //! threshold) above the others, and within both groups those with more local misses per managed
@@ -20,13 +20,13 @@
 //! };
 //! let mut members = [member(0, 9.0, true), member(1, 0.5, false), member(2, 0.1, false)];
 //! lend(&mut members, 0.1);
-//! // A tenth of its 1,000 pages, from the tenant with the fewest misses.
+//! // Tenant 0 borrows a tenth of its 1,000 pages from the tenant with the fewest misses.
 //! let dedicated: Vec<(u16, u64)> = members.iter().map(|m| (m.tenant.0, m.dedicated)).collect();
 //! assert_eq!(dedicated, [(2, 230), (1, 330), (0, 430)]); // in the order of their ranks
 //! ```
 //!
-//! Every machine sets two limits beyond the listing: no tenant lends a dedicated page that it does
-//! not have, and no tenant borrows more than its managed pages.
+//! Two limits hold beyond the listing: no tenant lends a dedicated page that it does not have, and
+//! no tenant borrows more than its managed pages.
 //!
 //! Parameters: `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model`
 //! ("memstrata-slowdown-5") and `fallback` ("ratio-only", or "refuse").
@@ -49,7 +49,8 @@ pub fn lend(members: &mut [DedicatedTenant], step_ratio: f64) {
     members.sort_by(|a, b| {
         let outlier = a.estimate.is_outlier.cmp(&b.estimate.is_outlier);
         let misses = a.estimate.misses_per_page.total_cmp(&b.estimate.misses_per_page);
-        // Of equals the lower number first, so that the order depends only on the members.
+        // Of equals the lower tenant number is first, so that the order depends only on the
+        // members.
         outlier.then(misses).then(a.tenant.cmp(&b.tenant))
     });
     let step = |pages: u64| (pages as f64 * step_ratio) as u64;
@@ -76,7 +77,7 @@ pub fn lend(members: &mut [DedicatedTenant], step_ratio: f64) {
     }
 }
 
-/// The partitioner.
+/// Memstrata's partitioner, which lends dedicated memory to outliers.
 pub struct Memstrata(Dedicated);
 
 impl Memstrata {
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn outlier_borrows_from_lenders_in_order() {
-        // It may borrow 200; the lenders may lend 50, 80 and 100.
+        // The outlier may borrow 200; the lenders may lend 50, 80 and 100.
         let mut members = [
             member(0, 500, 200, 0.0, false),
             member(1, 800, 200, 1.0, false),

@@ -10,17 +10,17 @@
 //! b(r', l) = l * (b - m * d * (r' - r))
 //! ```
 //!
-//! so the share that a load needs is where `b` reaches the safe utilisation. Two properties of each
-//! service are learned:
+//! The share that a load needs is the `r'` at which the utilisation, `b` divided by the servers,
+//! reaches the safe one. Two properties of each service are learned:
 //!
-//! - *Its latency at a utilisation.* In a queue the 99th percentile is about
-//!   `k * s / (c * (1 - u))`, with `c` servers and `s` the time of a request (`k` is `ln 100` for
-//!   Poisson arrivals and exponential times; Kingman's formula for others). `k` is measured, and a
-//!   utilisation is safe if half of the SLO is met at it. A second's load also differs from the
+//! - *Its latency at a utilisation.* In a queue the 99th percentile is about `k * s / (c * (1 -
+//!   u))`, with `c` servers and `s` the time of a request (`k` is `ln 100` for Poisson arrivals and
+//!   exponential times; Kingman's formula for others). `k` is measured. A utilisation is safe if
+//!   the 99th percentile at it is at most half of the SLO. A second's load also differs from the
 //!   mean by chance: three standard deviations of a Poisson count stay free.
 //! - *The load that may come next.* Memory takes seconds to move and load does not wait. So the
-//!   need is that of the present load and the largest rise within 20 s that was observed in the
-//!   last five minutes. In the first minute it is that of a third more.
+//!   need is that of the present load plus the largest rise within 20 s that was observed in the
+//!   last five minutes. In the first minute it is that of a load a third higher.
 //!
 //! After a violation the guard keeps all memory of the service fast for ten seconds.
 //!
@@ -50,8 +50,8 @@ use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The rise that is provided for in the first minute: the largest step of MTAT's figure 7 above
-/// 60 %.
+/// The rise of the load that the first minute's need includes: the largest step of MTAT's figure 7
+/// above 60 %.
 const UNKNOWN_RISE: f64 = 1.0 / 3.0;
 
 /// The time before the observed rises replace [`UNKNOWN_RISE`].
@@ -106,8 +106,8 @@ impl ServiceReading {
         3.0 / self.requests.max(1.0).sqrt()
     }
 
-    /// Seconds by which a free server shortens the queue's wait: the time of a request over the
-    /// number of servers.
+    /// Seconds by which a free server shortens the queue's wait: the time of a request divided by
+    /// the number of servers.
     fn pace(&self) -> f64 {
         self.busy / self.requests.max(1.0) / self.servers.max(1e-9)
     }
@@ -133,7 +133,7 @@ impl Default for ServiceNeed {
 }
 
 impl ServiceNeed {
-    /// The share of accesses that must be fast for the load that is provided for.
+    /// Returns the share of accesses, 0 to 1, that must be fast for the load that may come next.
     pub fn access_ratio(&self, at: Timestamp, now: &ServiceReading, slo: Duration) -> f64 {
         let excess = now.busy - self.limit(now, slo) * now.servers / self.ahead(at, now);
         let span = now.misses * now.added_ns * 1e-9;
@@ -152,7 +152,7 @@ impl ServiceNeed {
         (1.0 - idle.max(now.chance())).max(MIN)
     }
 
-    /// The ratio of the load that is provided for to the present one.
+    /// The ratio of the load that may come next to the present load.
     fn ahead(&self, at: Timestamp, now: &ServiceReading) -> f64 {
         let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
         let min = if known { 0.0 } else { UNKNOWN_RISE };
@@ -160,8 +160,8 @@ impl ServiceNeed {
         1.0 + rise.max(min)
     }
 
-    /// Learns from an interval that ended with this latency. Returns true while the guard has taken
-    /// over.
+    /// Learns from an interval that ended with this latency. Returns true while the guard is
+    /// active.
     pub fn learn(
         &mut self,
         at: Timestamp,
@@ -182,7 +182,8 @@ impl ServiceNeed {
         at < self.guarded
     }
 
-    /// Records a load. The first is of a part of an interval, and no rise is counted from it.
+    /// Records a load. The first load is that of a part of an interval, and no rise is counted from
+    /// it.
     fn follow(&mut self, at: Timestamp, load: f64) {
         if self.started.replace(self.started.unwrap_or(at)).is_none() {
             return;
@@ -209,7 +210,7 @@ mod tests {
     const SLO: Duration = Duration::from_millis(20);
     const SECOND: u64 = 1_000_000_000;
 
-    /// One server, requests of 12.5 us, a tenth of them for misses if all are slow.
+    /// One server and requests of 12.5 us. A tenth of this time is misses' if all are slow.
     fn at(load: f64) -> ServiceReading {
         let (busy, requests) = (load, 80_000.0 * load);
         let misses = 10.0 * requests;

@@ -5,9 +5,8 @@
 //! last. Such a tenant's promotion is halved each second. It is doubled back when the pages that
 //! still move pay, or are too few to tell.
 //!
-//! If samples are ticks ([`Observation::samples_are_ticks`]) promotion has to bring more than
-//! chance does: pages that were exchanged because their ticks happened to differ are used alike
-//! afterwards.
+//! If samples are ticks ([`Observation::samples_are_ticks`]) promotion must be better than chance:
+//! pages that were exchanged because their ticks happened to differ are used equally afterwards.
 //!
 //! ```
 //! use tierwise_core::partition::{WORSE, pays};
@@ -25,7 +24,7 @@ use crate::observe::Observation;
 use crate::page::PageTable;
 use crate::units::{PageId, TenantId, Timestamp};
 
-/// Slots: 384 KiB. Later moves replace earlier ones.
+/// Slots of the table: 256 KiB. Later moves replace earlier ones.
 const SLOTS: usize = 1 << 14;
 
 /// Promotion does not pay if promoted pages are accessed less than this part as often as demoted
@@ -34,8 +33,8 @@ const SLOTS: usize = 1 << 14;
 /// are accessed in bursts that are over when they are followed.
 pub const WORSE: f64 = 0.5;
 
-/// The same ratio for ticks. Pages that are used alike have 1; a hot set that moves has 3 and more
-/// on DAMON's counts.
+/// The same ratio for ticks. Pages that are used equally have 1; a hot set that moves has 3 and
+/// more on DAMON's counts.
 const NO_BETTER: f64 = 1.5;
 
 /// The minimum number of samples for a decision: their standard deviation is a tenth of them.
@@ -145,7 +144,7 @@ impl Profit {
         }
     }
 
-    /// Counts the samples of followed pages, and forgets freed pages.
+    /// Counts the samples of followed pages, and removes freed pages.
     pub(super) fn on_observation(&mut self, obs: &Observation) {
         if !obs.samples.is_empty() {
             self.ticks = obs.samples_are_ticks;

@@ -31,8 +31,8 @@ use crate::stage::Estimator;
 use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
-/// Slots: 192 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled, a period of 5
-/// s holds the promotions of 50 000 pages per second, as many as one core migrates.
+/// Slots of the table: 384 KiB, for 16 Ki sampled promotions. With one page in [`SAMPLE`] sampled,
+/// a period of 5 s holds the promotions of 50 000 pages per second, as many as one core migrates.
 const SLOTS: usize = 1 << 14;
 
 /// One page in 16 is followed.
@@ -67,7 +67,7 @@ impl ThrashTable {
         &mut self.slots[(hash(page) / SAMPLE) as usize % SLOTS]
     }
 
-    /// Records a promotion. The page replaces the one in its slot.
+    /// Records a promotion. The page replaces any other page in its slot.
     pub fn promoted(&mut self, page: PageId, now: Timestamp) {
         if Self::samples(page) {
             *self.slot(page) = Some((page, now));
@@ -92,7 +92,8 @@ impl ThrashTable {
     }
 }
 
-/// Halvings end here: a tenant whose pages all thrash still finds the few that do not.
+/// The minimum of a tenant's promotion: a tenant whose pages all thrash still finds the few that do
+/// not.
 const MIN: f64 = 1.0 / 256.0;
 
 /// The time between two checks of thrash events (section IV-F).
@@ -119,7 +120,7 @@ impl Tenant {
         rule: None,
     };
 
-    /// The end of a period.
+    /// Handles the end of a period.
     fn judge(&mut self, steady: bool, rate: f64, limit: f64) {
         if rate > limit && steady {
             self.promotion = (self.promotion / 2.0).max(MIN);
@@ -235,7 +236,7 @@ impl ThrashControl {
         (t.promotion, t.rule.filter(|_| t.promotion < 1.0))
     }
 
-    /// Thrash events so far.
+    /// Returns a tenant's thrash events so far, in base pages.
     pub(super) fn events(&self, tenant: TenantId) -> u64 {
         self.tenants.get(tenant.index()).map_or(0, |t| t.events)
     }

@@ -1,4 +1,4 @@
-//! Tierwise's own partitioner: floors, caps and SLOs in one, without parameters to tune.
+//! Tierwise's own partitioner: floors, caps and SLOs together, without parameters to tune.
 //!
 //! Every second, with the estimator's hotness of each tenant's pages:
 //!
@@ -21,13 +21,13 @@
 //! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
 //! at most the memory that was resident when it was computed, and a workload may have grown since.
 //! So any tenant may allocate free memory, and returns it when another lacks its entitlement.
-//! Memory that no tenant has a use for is divided by weight. Only the configured cap is a limit.
+//! Memory that helps no tenant is divided by weight. Only the configured cap is a limit.
 //!
 //! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and
 //! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a
 //! little more to it than memory that it would have to get.
 //!
-//! The decision for each tenant has its rule and the numbers behind it.
+//! The decision for each tenant has its rule and the rule's numbers.
 
 use std::collections::BinaryHeap;
 use std::time::Duration;
@@ -67,11 +67,11 @@ const MIN_PREDICTED: f64 = 0.05;
 const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
-/// it, memory would go to and fro between tenants with equal needs, and serves none of them while
-/// it is copied.
+/// it, memory would move back and forth between tenants with equal needs, and memory that is being
+/// copied serves no tenant.
 const HAVING: f64 = 1.25;
 
-/// Pieces that the fast tier is divided into, unless a class of pages is smaller.
+/// Pieces into which the fast tier is divided, unless a class of pages is smaller.
 const PIECES: u64 = 256;
 
 /// Nanoseconds of an instruction that does not miss: one per cycle at 2.3 GHz. It decides only the
@@ -83,7 +83,7 @@ const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 struct Tenant {
     curve: HotnessCurve,
     need: ServiceNeed,
-    /// Since the last decision.
+    /// The sum of the readings since the last decision, as the next four fields are.
     instructions: f64,
     fast_misses: f64,
     misses: f64,
@@ -123,7 +123,7 @@ impl Tenant {
         self.trust = checked.or(self.trust);
     }
 
-    /// Nanoseconds per instruction with a share of the accesses fast.
+    /// Nanoseconds per instruction if the fast tier serves the share `served` of the accesses.
     fn instruction_ns(&self, served: f64, latency: (f64, f64)) -> f64 {
         let (fast, slow) = latency;
         INSTRUCTION_NS + self.misses_per_instruction() * (served * fast + (1.0 - served) * slow)
@@ -155,7 +155,7 @@ impl PartialOrd for Offer {
     }
 }
 
-/// The partitioner.
+/// Tierwise's partitioner. It decides once per second.
 #[derive(Debug, Clone)]
 pub struct Tierwise {
     floors: Floors,
@@ -271,7 +271,7 @@ impl Tierwise {
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
 
-    /// Step 3. Returns the memory that no tenant has a use for.
+    /// Step 3. Returns the memory that helps no tenant.
     fn distribute(&mut self, mut left: Pages, ctx: &PlanContext<'_>) -> Pages {
         let capacity = ctx.topology.tier(TierId::FASTEST).capacity;
         let piece = Pages((capacity.0 / PIECES).max(1));

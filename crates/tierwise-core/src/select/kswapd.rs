@@ -23,7 +23,7 @@ pub(super) struct RegulatedKswapd {
 
 impl RegulatedKswapd {
     /// Demotes from tiers under pressure, slowest first, so that a tier has free pages when the
-    /// next faster one needs them. From the slowest tier nothing is demoted.
+    /// next faster one needs them. No page is demoted from the slowest tier.
     pub(super) fn balance(&mut self, pass: &mut Pass<'_, '_>) {
         for tier in pass.ctx.topology.ids().rev() {
             let Some(lower) = pass.ctx.topology.slower(tier) else { continue };
@@ -107,13 +107,14 @@ pub(super) struct Victims {
     /// The promoting tenant's own pages, used when it may hold no more.
     own: Vec<PageId>,
     own_used: usize,
-    /// Base pages that the promoting tenant may hold at most.
+    /// The maximum of base pages that the promoting tenant may hold.
     limit: Pages,
 }
 
 impl Victims {
-    /// Finds enough pages of `upper` that `incoming` pages (of one tenant, if shares are by tenant)
-    /// would leave its low watermark free and the tenant below its cap.
+    /// Finds enough victims in `upper` for `incoming` base pages, of one tenant if a partitioner
+    /// sets shares. After the exchange the tier keeps its low watermark free, and the tenant stays
+    /// below its cap.
     pub(super) fn find(
         &mut self,
         upper: TierId,
@@ -141,9 +142,10 @@ impl Victims {
         }
     }
 
-    /// Demotes from `upper` to the next tier until `frames` more of the tenant's would leave its
-    /// low watermark free and the tenant within its cap, or until there are no more victims or no
-    /// free pages for them. Returns true if both conditions will hold.
+    /// Demotes victims from `upper` to the next tier until `frames` more base pages of the tenant
+    /// leave the low watermark free and the tenant within its cap. Stops if there are no more
+    /// victims, or no free pages for them. Returns true if both conditions hold after the
+    /// promotion.
     pub(super) fn make_room(
         &mut self,
         upper: TierId,
@@ -173,8 +175,8 @@ impl Victims {
     }
 }
 
-/// The memory that a tenant may hold at most after promotions: up to the mark where demotion near
-/// the cap ends.
+/// The maximum of memory that a tenant may hold after promotions: at most the mark where demotion
+/// near the cap starts.
 fn limit(tenant: TenantId, tier: TierId, pass: &Pass<'_, '_>) -> Pages {
     let near_cap = match pass.shares.of(tenant, tier).cap {
         Share::UNCAPPED => Share::UNCAPPED,

@@ -3,9 +3,9 @@
 //!
 //! *promote-list* makes MULTI-CLOCK's own migrations (sections III-B and III-C):
 //!
-//! - The run that finds a page that deserves promotion promotes it, without a limit on their
-//!   number. An upper tier that is short of memory demotes at once to make room. kswapd demotes
-//!   from a tier under pressure, from below its low watermark up to its high one.
+//! - A run promotes every promotion candidate that it finds, without a limit on their number. An
+//!   upper tier that is short of memory demotes at once to make room. kswapd demotes from a tier
+//!   under pressure, from below its low watermark up to its high one.
 //! - Each tier's kswapd also promotes: under pressure it scans the promote list first (section
 //!   III-C). So a tier's promotions come with every scan and whenever the tier itself is short.
 //! - A promotion without victims, down to the min watermark, is left out of the plan. Its page
@@ -26,8 +26,8 @@
 //! than their floors.
 //!
 //! Parameter: `pages`, the limit of base pages that each tenant promotes into each tier per scan.
-//! promote-list has no limit by default. exchange takes 1024: the paper says "a fixed number"
-//! without naming it, and this is its number of pages in a scan (section V-C).
+//! promote-list has no limit by default. exchange takes 1024: the paper says "a fixed number" and
+//! does not state it, and 1024 is its number of pages in a scan (section V-C).
 
 use super::kswapd::{RegulatedKswapd, Victims};
 use super::pass::{Pass, Projection};
@@ -42,9 +42,10 @@ use crate::units::{Pages, TierId};
 /// The fate of a candidate without a victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnNoVictim {
-    /// It ends the promotion of its tenant: an exchange has two sides.
+    /// The candidate ends the promotion of its tenant: an exchange has two sides.
     Skip,
-    /// It is promoted down to the min watermark, if no other tenant's floor forbids that.
+    /// The candidate is promoted down to the min watermark, unless a partitioner sets shares: then
+    /// that memory may be below another tenant's floor.
     UseReserve,
 }
 
@@ -53,7 +54,7 @@ enum OnNoVictim {
 pub struct LruSelector {
     limit: Pages,
     on_no_victim: OnNoVictim,
-    /// A tier under pressure promotes too, not only at a scan.
+    /// True if a tier under pressure promotes too, not only at a scan.
     promotes_under_pressure: bool,
     kswapd: RegulatedKswapd,
     victims: Victims,

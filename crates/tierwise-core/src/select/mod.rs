@@ -1,4 +1,5 @@
-//! Selectors: which pages move. One file per algorithm, one row per name in [`TABLE`].
+//! Selectors: the choice of the pages that move. One file per algorithm, one row per name in
+//! [`TABLE`].
 
 mod kswapd;
 mod lru;
@@ -40,7 +41,7 @@ pub const TABLE: &[StageRow<dyn Selector>] = &[
     },
     StageRow {
         name: "promote-list",
-        summary: "all pages that deserve promotion; demotion under pressure and to make room",
+        summary: "all pages of the promote lists; demotion under pressure and to make room",
         build: |section, _| Ok(Box::new(LruSelector::promote_list(section)?)),
     },
     StageRow {

@@ -33,9 +33,9 @@ use crate::units::{Hotness, PageId, TenantId, TierId};
 /// The parameters of `placement = "hotness"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ByHotness {
-    /// A page is hot above this.
+    /// The hotness above which a page is hot.
     hot: Hotness,
-    /// A page is cold up to this.
+    /// The hotness up to which a page is cold.
     cold: Hotness,
     /// Maximum part of a tenant's pages that is exchanged at once.
     step_ratio: f64,
@@ -53,13 +53,13 @@ struct Side {
     managed: Vec<PageId>,
 }
 
-/// The selector.
+/// Selector that exchanges dedicated for managed pages, in groups of one colour.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     by_hotness: Option<ByHotness>,
     /// The state of the random numbers.
     state: u64,
-    /// By tenant; kept for its memory.
+    /// The pages of each tenant. The value is used again, which keeps its memory.
     sides: Vec<Side>,
 }
 

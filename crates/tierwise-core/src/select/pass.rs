@@ -20,7 +20,8 @@ pub(super) struct Pass<'a, 'b> {
 }
 
 impl<'a, 'b> Pass<'a, 'b> {
-    /// Starts with the last report. `projection` is an earlier pass's, for its memory.
+    /// Starts with the last report. `projection` is that of an earlier pass, so that its memory is
+    /// used again.
     pub(super) fn start(
         mut projection: Projection,
         ctx: &'a mut PlanContext<'b>,
@@ -36,7 +37,7 @@ impl<'a, 'b> Pass<'a, 'b> {
         self.estimator.hotness(page, self.ctx.pages)
     }
 
-    /// Base pages of these pages.
+    /// The sum of the pages' base pages.
     pub(super) fn frames(&self, pages: &[PageId]) -> Pages {
         pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()
     }
@@ -66,9 +67,9 @@ impl<'a, 'b> Pass<'a, 'b> {
         to.is_some_and(|to| self.move_to(page, to, cause))
     }
 
-    /// The memory that a tenant may hold at most after promotions. Without a partition this is its
-    /// cap. With a partition it is the entitlement, plus the free memory beyond `keep` pages that
-    /// no other tenant lacks.
+    /// The maximum of memory that a tenant may hold after promotions. Without a partition this is
+    /// its cap. With a partition it is the entitlement, plus the free memory beyond `keep` pages
+    /// that no other tenant lacks.
     pub(super) fn limit(&self, tenant: TenantId, tier: TierId, keep: Pages) -> Pages {
         let share = self.shares.of(tenant, tier);
         if !share.partitioned {

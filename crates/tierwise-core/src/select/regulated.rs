@@ -28,7 +28,7 @@ use crate::units::{PageId, Pages, TenantId, TierId};
 
 /// Equation 1 of Equilibria: the pages of an LRU list of `n_lru` pages that are considered for
 /// demotion, if its tenant holds `n_cgroup` in the tier and `n_protection` of them are protected.
-/// Base pages.
+/// All numbers are base pages.
 pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Pages {
     let over = n_cgroup.saturating_sub(n_protection);
     if n_cgroup == Pages(0) {
@@ -41,11 +41,11 @@ pub fn demotion_scan(n_lru: Pages, n_cgroup: Pages, n_protection: Pages) -> Page
 /// [`RegulatedDemotion::find`] may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DemotionReason {
-    /// A tenant above its own floor would promote: no others.
+    /// A tenant that has its floor promotes: no other pages.
     Wish,
-    /// A tenant lacks its entitlement: hot pages above the floors.
+    /// A tenant lacks its entitlement: also hot pages above the floors.
     Entitled,
-    /// The tier itself is short: hot pages above the floors, and cold ones below them.
+    /// The tier itself is short: also hot pages above the floors, and cold pages below them.
     Pressure,
 }
 
@@ -56,7 +56,7 @@ enum Heat {
     Any,
 }
 
-/// Distributes a shortage over the tenants. Kept for its memory.
+/// Distributes a shortage over the tenants. The value is used again, which keeps its memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RegulatedDemotion {
     /// Base pages that each tenant may still give.
@@ -130,8 +130,8 @@ impl RegulatedDemotion {
     }
 }
 
-/// Promotion candidates of one tenant, or of all if no partitioner sets shares. Kept for its
-/// memory.
+/// Promotion candidates of one tenant, or of all if no partitioner sets shares. The value is used
+/// again, which keeps its memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RateLimitedPromotion {
     order: Vec<Option<TenantId>>,

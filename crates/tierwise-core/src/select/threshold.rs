@@ -28,12 +28,12 @@ use crate::share::Shares;
 use crate::stage::{Estimator, Scope, Selector, Tick};
 use crate::units::{PageId, Pages, TenantId, TierId};
 
-/// The selector.
+/// MEMTIS's selector: promotes hot pages and keeps headroom in the fastest tier.
 #[derive(Debug, Clone)]
 pub struct Threshold {
-    /// Demotion starts below this share of a tier.
+    /// The free share of a tier below which demotion starts.
     demotion_free: f64,
-    /// Demotion ends, and promotion stops, at this share of a tier.
+    /// The free share of a tier at which demotion ends and promotion stops.
     promotion_free: f64,
     hot: Vec<PageId>,
     cold: Vec<PageId>,
@@ -118,7 +118,7 @@ impl Threshold {
         }
     }
 
-    /// Fills `hot` with the pages that deserve the fastest tier, from the nearest tier first.
+    /// Fills `hot` with promotion candidates for the fastest tier, from the nearest tier first.
     fn find_hot(
         &mut self,
         scope: impl Fn(TierId) -> Scope,
@@ -263,8 +263,8 @@ mod tests {
         assert_eq!(memtis.plan(true, 48..52), [(48, 0), (49, 0), (50, 0), (51, 0)]);
     }
 
-    /// Tenant 0 has ten fast pages and fifty slow ones; tenant 1 has forty, of which `lacking` are
-    /// slow.
+    /// Tenant 0 has ten fast pages and fifty slow ones; tenant 1 has forty, of which
+    /// `missing_pages` are slow.
     fn partitioned(share: u64, missing_pages: u64) -> Memtis {
         let mut memtis = Memtis::new(2, "");
         memtis.machine.allocated(0..10, 0).allocated(100..150, 1);
@@ -298,7 +298,8 @@ mod tests {
         let mut memtis = partitioned(12, 0);
         memtis.machine.free[0] = Pages(3);
         let moves = memtis.plan(true, 100..105);
-        // Five wait, two fit beside the ten: three of its own must go.
+        // Five pages wait and two fit beside the ten, so three of the tenant's pages must be
+        // demoted.
         let own = |m: &&(u32, u8)| m.1 == 1 && m.0 < 10;
         assert!(moves.iter().filter(own).count() >= 3, "{moves:?}");
     }

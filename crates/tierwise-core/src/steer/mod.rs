@@ -6,26 +6,26 @@
 //! make room. This folder computes, once per second, whether the kernel scans, the threshold, and
 //! the rate of promotions.
 //!
-//! **Victims.** A promotion displaces a page. What it gains is the difference between the two, so
-//! the first question is how long the fast pages are idle. MGLRU's generations have the answer
-//! ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
+//! **Victims.** A promotion displaces a page. Its gain is the difference between the accesses to
+//! the two pages, so it depends on the idle time of the fast pages. MGLRU's generations show that
+//! time ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //!
-//! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some
-//! `1 / t` times per second; one that was idle for `i` at most some `1 / i` times. The threshold
-//! is at most half of a victim's idle time, so that a promoted page is used twice as much at least.
-//! A series of scans starts with half of the shortest idle time: a short threshold tells hot pages
-//! best from those that were accessed by chance. While there are few candidates for many victims it
-//! doubles, up to half of the idle time of those that are idle for longest.
+//! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
+//! / t` times per second; one that was idle for `i` at most some `1 / i` times. The threshold is at
+//! most half of a victim's idle time, so that a promoted page is used at least twice as much. A
+//! series of scans starts with half of the shortest idle time: a short threshold distinguishes hot
+//! pages best from pages that were accessed by chance. While there are few candidates for many
+//! victims, the threshold doubles, up to half of the longest idle time.
 //!
-//! **Rate.** No more pages are promoted per second than there are victims. Promotions also draw on
-//! a stock that grows by as many pages per second as promotions and demotions may copy in
-//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds: a workload that changes
-//! all of its pages finds them promoted at once. The kernel counts candidates against the rate in
-//! the order of their faults. If a scan finds more than the rate allows, the threshold falls in
-//! proportion, so that the hottest are promoted.
+//! **Rate.** No more pages are promoted per second than there are victims. Promotions also use up a
+//! stock that grows by as many pages per second as promotions and demotions may copy in
+//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds. So all pages of a workload
+//! that changes its hot pages can be promoted at once. The kernel counts candidates against the
+//! rate in the order of their faults. If a scan finds more than the rate allows, the threshold
+//! falls in proportion, so that the hottest are promoted.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
-//! while that pays, and otherwise as often as [`scan`] can afford.
+//! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
 pub mod scan;
 
@@ -39,7 +39,7 @@ use scan::{Conditions, Counts, Scanning, Step};
 /// largest: pages that are accessed less often than once per second gain little.
 pub const MAX_THRESHOLD: Duration = Duration::from_secs(1);
 
-/// The kernel's unit.
+/// The kernel's unit of the hot threshold, and so its smallest value.
 pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 
 /// The kernel's shortest time between two chunks of a thread (`MAX_SCAN_WINDOW`, for its default
@@ -51,11 +51,11 @@ pub const PERIOD: Duration = Duration::from_millis(100);
 pub const MAX_COPYING: f64 = 0.04;
 
 /// The part of the fast tier's pages that must be idle for a promotion to find a victim: a
-/// sixteenth. The few that are idle in a tier that is in use are not worth a scan.
+/// sixteenth. The few pages that are idle in a tier in use do not justify a scan.
 pub const MIN_VICTIMS: f64 = 1.0 / 16.0;
 
-/// Pages that are accessed more often than this are in use. The kernel may make two generations
-/// within a shorter time, which tell nothing.
+/// The idle time from which a page is a victim; a page with less is in use. The kernel may create
+/// two generations within a shorter time, which show nothing.
 pub const MIN_IDLE: Duration = Duration::from_millis(50);
 
 /// The part of the victims below which candidates are few.
@@ -64,7 +64,7 @@ const FEW: f64 = 1.0 / 8.0;
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteeringCosts {
-    /// Time that a last-level miss takes less in the fastest tier than in the slowest.
+    /// Time by which a last-level miss is shorter in the fastest tier than in the slowest.
     pub saved: Duration,
     /// CPU time of migrating one base page.
     pub copy: Duration,
@@ -77,13 +77,13 @@ pub struct SteeringCosts {
 /// Pages of the fastest tier that nothing has accessed for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdlePages {
-    /// They are idle for this long at least.
+    /// The minimum time for which they are idle.
     pub idle: Duration,
     /// Base pages.
     pub pages: Pages,
 }
 
-/// Counts of the kernel, now.
+/// Counters and sizes that the kernel reports at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KernelReading {
     /// Base pages promoted since the machine started.
@@ -105,14 +105,14 @@ pub struct KernelReading {
     pub fast: Vec<IdlePages>,
 }
 
-/// What the kernel is to do.
+/// The settings of the kernel's tiering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Course {
-    /// Whether the kernel scans, and so promotes.
+    /// True if the kernel scans, and so promotes.
     pub scans: bool,
     /// The hot threshold, in whole milliseconds.
     pub threshold: Duration,
-    /// Base pages promoted per second at most; `None` for no limit.
+    /// The maximum of base pages promoted per second; `None` for no limit.
     pub rate: Option<Pages>,
     /// Time between two series of scans; zero within a series.
     pub pause: Duration,
@@ -121,15 +121,15 @@ pub struct Course {
 /// The pages that promotions may displace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PromotionVictims {
-    /// Base pages, with those that are free.
+    /// Base pages, free pages included.
     pub pages: Pages,
-    /// They are idle for the first time at least, and [`MIN_VICTIMS`] of the fast tier for the
-    /// second; `None` if all are free.
+    /// Two idle times: the minimum of all victims, and the minimum of the idlest [`MIN_VICTIMS`] of
+    /// the fast tier. `None` if all are free.
     pub idle: Option<(Duration, Duration)>,
 }
 
-/// The victims that a reading shows: pages that are idle for [`MIN_IDLE`]. None if they are less
-/// than [`MIN_VICTIMS`] of the fast tier.
+/// The victims that a reading shows: pages that are idle for [`MIN_IDLE`]. There are none if these
+/// are less than [`MIN_VICTIMS`] of the fast tier.
 ///
 /// ```
 /// use std::time::Duration;
@@ -177,7 +177,7 @@ pub struct Steering {
     threshold: Duration,
     victims: PromotionVictims,
     scanning: Scanning,
-    /// The next scan is made with a longer threshold, because the last found few candidates.
+    /// True if the next scan has a longer threshold, because the last found few candidates.
     is_longer: bool,
     last: Option<(Timestamp, u64)>,
     /// The stock: base pages that may be promoted at once.
@@ -198,7 +198,7 @@ impl Steering {
         }
     }
 
-    /// The course by the last reading.
+    /// Returns the course by the last reading.
     pub fn course(&self) -> Course {
         let threshold = Duration::from_millis(self.threshold.as_millis() as u64);
         let (scans, pause) = (self.scanning.is_on(), self.scanning.pause());
@@ -217,21 +217,22 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// True if the idle pages are to be counted now: another scan waits for it.
+    /// Returns true if the caller should count the idle pages now: another scan waits for the
+    /// count.
     pub fn wants_count(&self) -> bool {
         self.is_longer || self.scanning.continues()
     }
 
-    /// The idle pages that are to be demoted before the next scan, so that its candidates find
-    /// room: as many as found none in the last.
+    /// The idle base pages to demote before the next scan, so that its candidates find free pages:
+    /// as many as candidates found none in the last scan.
     pub fn room(&self) -> Pages {
         self.scanning.without_room().min(self.rate().unwrap_or(self.victims.pages))
     }
 
-    /// Takes a reading; `is_fresh` if its idle pages were counted since the last. Returns the
-    /// course.
+    /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
+    /// Returns the course.
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
-        // While the kernel scans, its reclaim makes generations that tell little.
+        // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading);
         }

@@ -1,10 +1,10 @@
-//! When the kernel scans.
+//! The times at which the kernel scans.
 //!
-//! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. What a
-//! scan gains is seen in the next one: a page that was promoted is no candidate again, so the part
-//! of poisoned pages that are candidates falls. If as many are candidates as before, the displaced
-//! pages are used as much as the promoted ones, or the candidates were chance, and nothing was
-//! gained. So each scan of the tenants' slow memory is a *pass*, and is judged:
+//! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. The next
+//! scan shows the gain of a scan: a promoted page is no candidate again, so the part of poisoned
+//! pages that are candidates falls. If that part does not fall, the displaced pages are used as
+//! much as the promoted ones, or the candidates were accessed by chance. Then the scan gained
+//! nothing. A *pass* is one scan of the tenants' slow memory. Each pass is judged:
 //!
 //! ```text
 //! effect = (candidates before / poisoned before - candidates / poisoned) * poisoned
@@ -13,44 +13,45 @@
 //! cost   = faults * fault + (promoted + demoted) * copy
 //! ```
 //!
-//! `1 / threshold` is the least rate of accesses of a promoted page, and half of that the most of
-//! a displaced one. While the gain is above the cost, another pass follows, as soon as the idle
-//! pages were counted again; and as many of them are demoted before it as candidates found no room
-//! in the pass before. Otherwise the next one starts when the cost is [`MAX_SCANNING`] of the time
-//! since, or, at five times that, when many more fast pages are idle than before: the workload has
-//! changed.
+//! `1 / threshold` is the minimum rate of accesses of a promoted page. Half of that is the maximum
+//! rate of a displaced page. While the gain is at least the cost, another pass follows as soon as
+//! the idle pages are counted again. Before it, as many idle pages are demoted as candidates found
+//! no free page in the last pass. Otherwise the next pass starts when the cost is [`MAX_SCANNING`]
+//! of the time since the last. If many more fast pages are idle than before, the workload has
+//! changed, and the next pass starts when the cost is five times that part.
 
 use std::time::Duration;
 
 use super::{KernelReading, PromotionVictims, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
-/// Last-level misses per access to a page: between one and 64, the lines of a page, and it is not
-/// known which; this is the geometric mean. A wrong gain costs passes that have no effect, and the
-/// next pass shows that.
+/// Last-level misses per access to a page. The true number is between one and 64, the lines of a
+/// page, and is not known; this is the geometric mean. A wrong gain costs passes that have no
+/// effect, and the next pass shows that.
 pub const MISSES_PER_ACCESS: f64 = 8.0;
 
-/// The time for which a promoted page is expected to be used as it is now: the time scale of a
-/// program that is worth placing.
+/// The time for which a promoted page is expected to be used as it is now. Placement cannot help a
+/// program that changes faster.
 pub const HORIZON: Duration = Duration::from_secs(60);
 
 /// The part of the machine's CPU time that passes without gain may take.
 pub const MAX_SCANNING: f64 = 0.01;
 
-/// How much sooner a pass may follow when the workload has changed.
+/// The factor by which a pause is shorter when the workload has changed.
 const CHANGED: f64 = 5.0;
 
-/// The part of the fast tier by which the victims must have grown for that.
+/// The part of the fast tier by which the victims must have grown for a workload to count as
+/// changed.
 const GROWN: f64 = 1.0 / 16.0;
 
-/// The part of the tenants' slow memory that a pass scans: the kernel passes over what no process
-/// maps or no running thread uses.
+/// The part of the tenants' slow memory at which a pass is complete: the kernel passes over memory
+/// that no process maps or no running thread uses.
 const COMPLETE: f64 = 0.8;
 
 /// The longest pass: memory of processes that do not run is not scanned.
 const MAX_PASS: Duration = Duration::from_secs(10);
 
-/// The shortest pause.
+/// The shortest pause: the time between two readings without a scan.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause: the kernel's longest scan period by default.
@@ -72,7 +73,7 @@ impl Counts {
         Self { promoted, candidates, demoted, faults, poisoned }
     }
 
-    /// The counts since then; a counter that fell has not moved.
+    /// The increase of the counts since `then`; zero for a counter that fell.
     fn since(&self, then: &Self) -> Self {
         Self {
             promoted: self.promoted.saturating_sub(then.promoted),
@@ -88,12 +89,12 @@ impl Counts {
 enum State {
     /// A pass.
     On { since: Timestamp, counts: Counts, before: Option<Counts>, scanned: Option<Timestamp> },
-    /// A pause: after a pass that paid only until the idle pages were counted.
+    /// A pause. After a pass that paid, it ends when the idle pages are counted.
     Off { since: Timestamp, pause: Duration, victims: Pages, before: Option<Counts> },
 }
 
 impl State {
-    /// A pause before the first of a series of passes.
+    /// Makes a pause before the first of a series of passes.
     fn off(since: Timestamp, pause: Duration) -> Self {
         Self::Off { since, pause, victims: Pages(0), before: None }
     }
@@ -115,9 +116,9 @@ pub(super) struct Conditions {
 pub(super) enum Step {
     /// The first of a series of passes starts.
     Started,
-    /// A pass that took so long has ended with so many candidates. Another follows if it paid.
+    /// A pass has ended after the time `took` with so many candidates. Another follows if it paid.
     Ended { took: Duration, candidates: u64, pays: bool },
-    /// The pass or the pause goes on.
+    /// The pass or the pause continues.
     None,
 }
 
@@ -145,12 +146,12 @@ impl Scanning {
         }
     }
 
-    /// True if another pass of a series waits for the idle pages to be counted.
+    /// Returns true if another pass of a series waits for the idle pages to be counted.
     pub(super) fn continues(&self) -> bool {
         matches!(self.state, State::Off { before: Some(_), .. })
     }
 
-    /// The candidates that found no room in the last pass of a series that continues.
+    /// The candidates that found no free page in the last pass of a series that continues.
     pub(super) fn without_room(&self) -> Pages {
         match self.state {
             State::Off { before: Some(pass), .. } => {
@@ -160,12 +161,12 @@ impl Scanning {
         }
     }
 
-    /// Makes a pass follow, whatever the last one gained.
+    /// Makes another pass follow, whatever the last pass gained.
     pub(super) fn repeat(&mut self, now: Timestamp) {
         self.state = State::off(now, Duration::ZERO);
     }
 
-    /// Takes counts. A pass starts only with a fresh count of the idle pages.
+    /// Handles counts. A pass starts only with a fresh count of the idle pages.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -199,7 +200,7 @@ impl Scanning {
         if scanned.is_none() && (is_complete || now.since(*since) >= MAX_PASS) {
             *scanned = Some(now);
         }
-        // What was poisoned last is judged by its access within the threshold.
+        // The pages that were poisoned last have the threshold's time to be accessed.
         if scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
@@ -232,7 +233,7 @@ impl Scanning {
     }
 }
 
-/// The part of the promotions of the pass before that took candidates out of the slow tiers.
+/// The part of the previous pass's promotions that removed candidates from the slow tiers, 0 to 1.
 fn effect(pass: &Counts, before: &Counts) -> f64 {
     if before.promoted == 0 || before.poisoned == 0 || pass.poisoned == 0 {
         return 0.0;
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_has_bounds() {
+    fn pause_stays_within_its_bounds() {
         let scanning = Scanning::new(COSTS);
         assert_eq!(scanning.pause_after(0.0), MIN_PAUSE);
         assert_eq!(scanning.pause_after(f64::MAX), MAX_PAUSE);

@@ -56,7 +56,7 @@ pub fn recipe(name: &str, changes: &[(&str, &str)]) -> Recipe {
     Recipe::parse("changed.toml", &text).unwrap()
 }
 
-/// An engine and the machine it decides for.
+/// An engine, and the machine for which it decides.
 pub struct EngineFixture {
     pub engine: Engine,
     pub obs: Observation,
@@ -100,7 +100,7 @@ impl EngineFixture {
         pages.into_iter().for_each(|page| self.obs.referenced.set(PageId(page)));
     }
 
-    /// Observes, plans and applies the plan, `after` the last time.
+    /// Observes, plans and applies the plan, the time `after` later than the last call.
     pub fn drive(&mut self, after: Duration) {
         self.now = self.now + after;
         self.obs.tiers.clear();
@@ -136,7 +136,7 @@ impl EngineFixture {
         MoveOutcome { page: m.page, from, to: m.to, result }
     }
 
-    /// One scan interval with these pages accessed through memory.
+    /// Runs one scan interval in which these pages are accessed through memory.
     pub fn scan(&mut self, touched: impl IntoIterator<Item = u32>) {
         self.touch(touched);
         self.drive(Duration::from_secs(1));

@@ -8,7 +8,7 @@ use tierwise_trace::generate::{GeneratorSpec, Motion};
 use super::setting::{MIB, Setting, from, generated, neighbour, victim};
 use crate::scenario::WorkloadSpec;
 
-/// A kind of bad neighbour.
+/// A kind of workload that takes memory from its neighbours.
 #[derive(Debug)]
 pub struct Adversary {
     /// Its name in results.
@@ -66,13 +66,13 @@ fn scanner() -> Setting {
     Setting { victims: vec![victim()], adversaries: vec![scanner] }
 }
 
-/// The hot pages change every few seconds: a policy that promotes them does so in vain.
+/// The hot pages change every few seconds: promoted pages are cold soon after.
 fn thrasher() -> Setting {
     let spec = GeneratorSpec {
         hot_fraction: 0.25,
         hot_access_share: 0.99,
         motion: Motion::Jump,
-        // A quarter of a second each.
+        // Each window takes a quarter of a second.
         dwell_windows: 12,
         ..GeneratorSpec::default()
     };
@@ -103,7 +103,7 @@ fn bursts() -> Setting {
 /// The start of the late starter: after the grace, with more than half of the run left.
 const LATE_START: Duration = Duration::from_secs(25);
 
-/// A hot workload arrives when all placements have settled.
+/// A hot workload arrives after all placements have become stable.
 fn late_starter() -> Setting {
     // Twice the victims' accesses per instruction.
     let spec = GeneratorSpec { instructions_per_access: 10, ..GeneratorSpec::default() };
@@ -111,7 +111,7 @@ fn late_starter() -> Setting {
     Setting { victims: vec![victim(), neighbour()], adversaries: vec![late] }
 }
 
-/// The start of the hoarder's victim: by then the hoarder has allocated all that it wants.
+/// The start of the hoarder's victim: by then the hoarder has allocated all its memory.
 const HOARDED: Duration = Duration::from_secs(5);
 
 /// The victim's floor has to be taken back from pages that no tenant uses.
@@ -144,8 +144,8 @@ fn fork_bomb() -> Setting {
     Setting { victims: vec![victim(), neighbour()], adversaries }
 }
 
-/// The liar claims memory that it does not use: by the largest weight there is, and by a floor that
-/// follows from it.
+/// The liar claims memory that it does not use: by the largest weight, and by a floor that follows
+/// from it.
 fn liar() -> Setting {
     let spec =
         GeneratorSpec { hot_fraction: 0.01, hot_access_share: 1.0, ..GeneratorSpec::default() };

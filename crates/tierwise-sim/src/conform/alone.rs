@@ -1,4 +1,4 @@
-//! The victims by themselves.
+//! The victims without adversaries.
 
 use tierwise_core::recipe::Recipe;
 
@@ -7,12 +7,12 @@ use super::judge::outcome;
 use crate::error::SimError;
 use crate::scenario::WorkloadSpec;
 
-/// The throughput of every victim alone on the suite's machine.
+/// The throughput of every victim alone on the suite's machine, in instructions per second.
 #[derive(Debug, Clone)]
 pub struct AloneThroughput(Vec<(WorkloadSpec, f64)>);
 
 impl AloneThroughput {
-    /// Measures it under a recipe.
+    /// Measures every victim's throughput under a recipe.
     ///
     /// # Errors
     /// The recipe cannot run on the suite's machine.

@@ -12,7 +12,7 @@ use crate::result::{RunOutput, TimelinePoint};
 use crate::run::{Prepared, RunOptions, run};
 use crate::scenario::WorkloadSpec;
 
-/// The result of one victim. JSON keys stay.
+/// The result of one victim. Its JSON keys are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The adversary's name.
@@ -21,23 +21,24 @@ pub struct Verdict {
     pub victim: String,
     /// Its floor in fast memory.
     pub floor_bytes: u64,
-    /// Never below its floor, or its resident set if that is less, after the grace.
+    /// True if, after the grace, the victim never had less in fast memory than its floor, or than
+    /// its resident set if that is less.
     pub held: bool,
-    /// The longest time without a break that it was below, in seconds.
+    /// The longest uninterrupted time below the floor, in seconds.
     pub longest_breach_seconds: f64,
-    /// All time that it was below, in seconds.
+    /// The sum of all times below the floor, in seconds.
     pub breached_seconds: f64,
-    /// The maximum that it lacked at one time.
+    /// The maximum of lacking bytes at one time.
     pub deepest_breach_bytes: u64,
-    /// Time taken over the time alone on the same machine under the same recipe, for the same work.
+    /// Time for the same work, divided by the time alone on the same machine under the same recipe.
     pub slowdown: f64,
     /// Its failure, if it did not end well.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<String>,
 }
 
-/// Lets a recipe face an adversary: one verdict per victim. `alone` has the victims' throughput by
-/// themselves.
+/// Runs a recipe against an adversary and returns one verdict per victim. `alone` has the victims'
+/// throughput without adversaries.
 ///
 /// # Errors
 /// The recipe cannot run on the suite's machine.

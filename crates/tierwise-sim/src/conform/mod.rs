@@ -1,14 +1,15 @@
-//! An isolation suite: does a policy hold a tenant's floor against neighbours that want its memory?
+//! An isolation suite. It checks that a policy holds a tenant's floor against neighbours that take
+//! memory.
 //!
 //! Each [`Adversary`] runs beside one or two well-behaved tenants (*victims*), whose floors in fast
 //! memory are given in bytes, on one small machine. A floor is *held* if a victim never has less in
 //! fast memory than its floor, or than all that it has resident if that is less, from [`GRACE`]
-//! after its start. An adversary starts at another time in some cases, and then has no grace:
-//! memory that is protected is not to be taken away for a moment.
+//! after its start. An adversary starts at another time in some cases, and then has no grace: no
+//! policy may take protected memory away, not even for a short time.
 //!
-//! A victim keeps all of its pages warm: it accesses each about once per second or more often, so a
-//! policy that gives it less than its floor cannot claim that it needed no more. An adversary's
-//! pages are warmer: a policy that ranks pages by warmth alone gives them the victim's memory.
+//! A victim uses all of its pages: it accesses each about once per second or more often, so it
+//! needs at least its floor. An adversary's pages are hotter: a policy that ranks pages by hotness
+//! alone gives them the victim's memory.
 //!
 //! ```no_run
 //! use tierwise_core::recipe::Recipe;

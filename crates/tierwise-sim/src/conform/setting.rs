@@ -17,29 +17,30 @@ pub(super) const MIB: u64 = 256;
 
 const PAGE: u64 = 4096;
 
-/// Fast memory: 24 MiB. The victims' floors, 16 MiB together, leave a third of it to quarrel about.
+/// Fast memory: 24 MiB. The victims' floors, 16 MiB together, leave a third of it for which tenants
+/// compete.
 const FAST: Bytes = Bytes(24 * MIB * PAGE);
 
-/// Slow memory: 96 MiB, enough for every tenant, so that no tenant is killed for want of memory.
+/// Slow memory: 96 MiB, enough for every tenant, so that no tenant is killed for lack of memory.
 const SLOW: Bytes = Bytes(96 * MIB * PAGE);
 
 /// Accesses of a window: with the dilation below a window of a memory-bound workload takes a
 /// quarter of a second.
 const WINDOW: u32 = 20_000;
 
-/// Identical windows per generated window.
+/// Identical windows per generated window, which make it a quarter of a second long.
 const DILATION: u32 = 50;
 
 /// The workloads of a test, victims first.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    /// With floors.
+    /// Tenants with floors.
     pub victims: Vec<WorkloadSpec>,
-    /// Without.
+    /// Tenants that take memory from them.
     pub adversaries: Vec<WorkloadSpec>,
 }
 
-/// DRAM and CXL memory (MTAT, section 5.1).
+/// Returns the suite's machine: DRAM and CXL memory (MTAT, section 5.1).
 pub fn machine() -> Machine {
     // The preset exists; a run refuses a machine without tiers.
     Machine::preset("dram-cxl", FAST, SLOW).unwrap_or(Machine {
@@ -73,7 +74,7 @@ pub(super) fn generated(
     pages: u64,
     spec: GeneratorSpec,
 ) -> WorkloadSpec {
-    // A small workload draws fewer accesses for a window as long.
+    // A small workload has fewer accesses in a window of the same length.
     let small = if pages < MIB { 10 } else { 1 };
     let spec = GeneratorSpec {
         footprint_pages: pages,
@@ -89,8 +90,8 @@ pub(super) fn generated(
 }
 
 /// The well-behaved tenant: of its 16 MiB half are hot, and of the other half each page is accessed
-/// about once per second, which is colder than all that an adversary uses. Its floor, 12 MiB,
-/// protects half of those, too.
+/// about once per second, which is colder than all that an adversary uses. Its floor of 12 MiB also
+/// protects half of the colder pages.
 pub(super) fn victim() -> WorkloadSpec {
     let spec = GeneratorSpec {
         hot_fraction: 0.5,
@@ -99,15 +100,15 @@ pub(super) fn victim() -> WorkloadSpec {
         ..GeneratorSpec::default()
     };
     WorkloadSpec {
-        // A dilated window accesses the same pages repeatedly: more different ones in a second take
-        // shorter windows.
+        // A dilated window accesses the same pages repeatedly. Shorter windows access more
+        // different pages per second.
         dilation: DILATION / 2,
         floors: vec![Some(Limit::Bytes(Bytes(12 * MIB * PAGE)))],
         ..generated("keeper", "phase-change", 16 * MIB, spec)
     }
 }
 
-/// A second one: 8 MiB, all pages alike, and a floor of half of it.
+/// A second victim: 8 MiB, all pages alike, and a floor of half of it.
 pub(super) fn neighbour() -> WorkloadSpec {
     let spec = GeneratorSpec { seed: 2, ..GeneratorSpec::default() };
     WorkloadSpec {
@@ -116,7 +117,7 @@ pub(super) fn neighbour() -> WorkloadSpec {
     }
 }
 
-/// The same workload from another start on.
+/// Returns the workload with another start.
 pub(super) fn from(start: Duration, workload: WorkloadSpec) -> WorkloadSpec {
     WorkloadSpec { start, ..workload }
 }

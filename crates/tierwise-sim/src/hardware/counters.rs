@@ -4,8 +4,8 @@
 //! cores (Memstrata, section 4.2). A core only knows the duration of its loads. The model's rules,
 //! where a trace has no data:
 //!
-//! - A load that missed the last-level cache takes what its medium takes now; the mean over all is
-//!   the *L3 miss latency*.
+//! - A load that missed the last-level cache takes the present latency of its medium; the mean over
+//!   all of them is the *L3 miss latency*.
 //! - A trace has one cache. Misses of the L2 cache in front of it are [`L2_FACTOR`] times the last
 //!   level's, and no more than there are loads; those that the last level holds take [`L3_HIT_NS`].
 //! - A *page walk* takes [`WALK_NS`], and goes to memory in one of eight cases in which a load that
@@ -15,7 +15,7 @@
 use tierwise_core::observe::CpuCounters;
 use tierwise_trace::Window;
 
-/// Misses of the L2 cache for each of the last-level cache's. Misses fall with the square root of a
+/// Misses of the L2 cache per miss of the last-level cache. Misses fall with the square root of a
 /// cache's size (Hartstein et al., Computing Frontiers 2006), and a Xeon of today has some 2 MiB of
 /// L2 and 32 MiB of L3 for a program of a few cores.
 pub const L2_FACTOR: f64 = 4.0;
@@ -30,12 +30,13 @@ pub const WALK_NS: f64 = 30.0;
 /// A line of 64 bytes holds eight page table entries.
 const ENTRIES_A_LINE: f64 = 8.0;
 
-/// The demand of one pass over a window on the caches, with any memory behind them.
+/// The demand of one pass over a window on the caches. It does not depend on the memory behind
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Demand {
     /// Loads that miss the last-level cache.
     pub loads: f64,
-    /// Stores that do.
+    /// Stores that miss the last-level cache.
     pub stores: f64,
     /// Loads that miss the L2 cache.
     pub l2_loads: f64,
@@ -44,7 +45,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// A window's.
+    /// Returns a window's demand.
     pub fn of(window: &Window) -> Self {
         let mut demand = Self { instructions: window.instructions as f64, ..Self::default() };
         for access in &window.accesses {
@@ -63,7 +64,7 @@ pub struct CounterSums {
     demand: Demand,
     /// Nanoseconds of all loads that missed the last-level cache.
     l3_ns: f64,
-    /// Nanoseconds of all that missed the L2 cache.
+    /// Nanoseconds of all loads that missed the L2 cache.
     l2_ns: f64,
     /// Nanoseconds of the page walks, one for each load that missed the L2 cache.
     walk_ns: f64,
@@ -82,7 +83,7 @@ impl CounterSums {
         self.walk_ns += (demand.l2_loads * WALK_NS + l3_ns / ENTRIES_A_LINE) * passes;
     }
 
-    /// The counts; a latency of nothing is zero.
+    /// Returns the counts. The latency of no events is zero.
     pub fn counters(&self) -> CpuCounters {
         let mean = |sum: f64, count: f64| if count > 0.0 { sum / count } else { 0.0 };
         let Demand { loads, stores, l2_loads, instructions } = self.demand;

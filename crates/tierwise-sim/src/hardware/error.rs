@@ -11,11 +11,11 @@ use crate::hash::mix;
 /// A memory's misses by both models, as shares of the accesses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Error {
-    /// Accesses.
+    /// Accesses in the sequence.
     pub accesses: u64,
-    /// Result of the line model.
+    /// Misses by the line model.
     pub lines: f64,
-    /// Result of the page model.
+    /// Misses by the page model.
     pub pages: f64,
 }
 
@@ -30,7 +30,7 @@ impl Error {
 /// windows of a number of accesses.
 ///
 /// # Errors
-/// A memory without pages.
+/// The memory has no pages.
 pub fn measure(
     lines: impl Iterator<Item = u64>,
     fast_pages: u32,
@@ -56,7 +56,7 @@ pub fn measure(
     Ok(Error { accesses, lines: missed as f64 / all, pages: expected / all })
 }
 
-/// A way to go through memory whose order is known line by line.
+/// An access pattern whose order is known line by line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineOrder {
     /// Every line alike, independent of the last.
@@ -69,17 +69,18 @@ pub enum LineOrder {
     Scan,
     /// One page after the other, each eight times before the next: a program with phases.
     Bursts,
-    /// The lower and the upper half in step, each pair of lines twice by turns, as a kernel that
-    /// goes over two arrays does.
+    /// The lower and the upper half alternately, each pair of lines twice, as a loop over two
+    /// arrays does.
     InStep,
 }
 
 impl LineOrder {
-    /// Every pattern, from the kindest to the approximation to the least kind.
+    /// Every pattern, from the one that suits the approximation best to the one that suits it
+    /// least.
     pub const ALL: [Self; 6] =
         [Self::Uniform, Self::Skewed, Self::Records, Self::Scan, Self::Bursts, Self::InStep];
 
-    /// For tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -97,7 +98,7 @@ impl LineOrder {
             Self::Uniform => mix(n) % lines,
             Self::Skewed => {
                 let (place, page) = (mix(n), mix(n ^ 1 << 63));
-                // A tenth of the pages, scattered: those whose number is a multiple of ten.
+                // A tenth of the pages, scattered: the pages whose number is a multiple of ten.
                 let pages = lines / LINES;
                 let page = page % pages;
                 let page = if place % 10 < 9 { page / 10 * 10 } else { page };
@@ -136,8 +137,8 @@ mod tests {
         let scan = of(LineOrder::Scan, 1000);
         assert_eq!(scan.lines, 395_904.0 / 400_000.0);
         assert!(scan.pages < scan.lines, "{scan:?}");
-        // Of two lines in turn, twice, the first is there from the round before and the other three
-        // are not.
+        // Two lines are accessed alternately, twice: the first access finds its line from the
+        // previous round, and the other three miss.
         let in_step = of(LineOrder::InStep, 50_000);
         assert!((in_step.lines - 0.75).abs() < 1e-9 && in_step.points() < -20.0, "{in_step:?}");
     }

@@ -14,8 +14,9 @@
 //!
 //! With more than two lines per place, the tag alone still identifies every line's location: the
 //! first line of a place belongs in fast memory and each other one in a slot of its own in slow
-//! memory. When one of those is in fast memory, the first line is in its slot. That costs one more
-//! slow read and write when one of the others takes the place of another.
+//! memory. When one of those is in fast memory, the first line is in its slot. So one more slow
+//! read and one more slow write are needed when neither the line that enters fast memory nor the
+//! one that leaves it is the first.
 
 use super::{HardwareError, Ratio, ServedBy, Traffic, check_lines};
 
@@ -91,6 +92,7 @@ impl FlatMemory {
     }
 
     /// Serves a read that missed the CPU's caches: a load, or the fetch of a line before a write.
+    /// Returns the memory that had the line.
     #[inline]
     pub fn read(&mut self, line: u64) -> ServedBy {
         let (place, tag) = self.decode(line);
@@ -105,7 +107,8 @@ impl FlatMemory {
         ServedBy::Slow
     }
 
-    /// A line that the CPU's caches evict after it was written. Says where it was.
+    /// Writes a line that the CPU's caches evict after a store. Returns the memory that had the
+    /// line.
     #[inline]
     pub fn write(&mut self, line: u64) -> ServedBy {
         let (place, tag) = self.decode(line);

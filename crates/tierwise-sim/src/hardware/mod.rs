@@ -44,26 +44,26 @@ use crate::units::LINE;
 pub enum ServedBy {
     /// Fast memory: its tag matched.
     Fast,
-    /// Slow memory, after fast memory was read in vain.
+    /// Slow memory, after a read of fast memory that found another line.
     Slow,
 }
 
 /// The CPU's management of the last tier of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ManagementMode {
-    /// Flat Memory Mode, with so much slow memory to each byte of fast memory.
+    /// Flat Memory Mode, with this ratio of slow to fast memory.
     Flat(Ratio),
-    /// 2LM, with so much slow memory behind each byte of the cache.
+    /// 2LM, with this ratio of slow memory to the cache.
     TwoLevel(Ratio),
 }
 
 /// Distribution of the pages that share a place in fast memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colouring {
-    /// One tenant, always (Memstrata, section 4.1).
+    /// They always belong to one tenant (Memstrata, section 4.1).
     #[default]
     Isolated,
-    /// Different tenants, wherever possible: the worst case of section 3.3.
+    /// They belong to different tenants, wherever possible: the worst case of section 3.3.
     Conflicting,
 }
 
@@ -77,7 +77,7 @@ pub struct Hardware {
     pub colouring: Colouring,
 }
 
-/// A model cannot be made.
+/// The reason why a model cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HardwareError {
     /// Too few or too many lines.
@@ -90,7 +90,7 @@ pub enum HardwareError {
         /// The value found.
         found: u64,
     },
-    /// Not a memory with channels.
+    /// No memory channels, or too many.
     #[error("found {found} memory channels; allowed: 1 to 1024")]
     Channels {
         /// The value found.
@@ -107,7 +107,7 @@ pub enum HardwareError {
         /// Lines of fast memory.
         fast: u64,
     },
-    /// A ratio that no tag bits were built for.
+    /// A ratio that the tags of the hardware cannot have.
     #[error("found a ratio of 1:{found}; allowed: 1 (1:1), 2 (1:2), 4 (1:4)")]
     Ratio {
         /// The value found.

@@ -1,16 +1,16 @@
 //! The page-level approximation of both machines, for runs of minutes.
 //!
-//! A window records how often each page missed the last-level cache, not in which order. Taken as
-//! independent of each other (Poisson), with `a_i` accesses to each line of the `i`-th page that
-//! shares a place and `s = sum of a_i`, a place is accessed at all with probability `1 - e^-s`, and
-//! of the `s - (1 - e^-s)` accesses that follow another in the same window the page's share is
-//! `a_i / s`, of which `1 - a_i / s` follow one of a neighbour's and so miss. The first access
-//! misses if the place held another page's line before: probability `1 - r_i`. What a place holds
-//! in the end is what was accessed last:
+//! A window records how often each page missed the last-level cache, not in which order. The model
+//! takes the misses as independent of each other (Poisson). Let `a_i` be the accesses to each line
+//! of the `i`-th page that shares a place, and `s` the sum of all `a_i`. The place is accessed at
+//! all with probability `f = 1 - e^-s`, and `s - f` accesses follow another one in the same window.
+//! Page `i` makes the part `a_i / s` of them. The part `1 - a_i / s` of these follows an access to
+//! another page, and so misses. The first access misses if the place held another page's line
+//! before: probability `1 - r_i`. In the end the place holds the line that was accessed last:
 //!
 //! ```text
-//! misses_i = (s - f) * (a_i / s) * (1 - a_i / s)  +  f * (a_i / s) * (1 - r_i)      with f = 1 -
-//! e^-s r_i'     = (1 - f) * r_i + f * a_i / s
+//! misses_i = (s - f) * (a_i / s) * (1 - a_i / s)  +  f * (a_i / s) * (1 - r_i)
+//! r_i'     = (1 - f) * r_i + f * a_i / s
 //! ```
 //!
 //! ```
@@ -26,9 +26,9 @@
 //! assert!((expect(&[4.0, 0.0], &before, 0).misses - (1.0 - (-4.0f64).exp())).abs() < 1e-12);
 //! ```
 //!
-//! It leaves out bursts of accesses to a page (which the real machines serve from fast memory), and
-//! programs that go over two pages in step (which they serve from slow memory). [`super::error`]
-//! shows both.
+//! The model leaves out bursts of accesses to a page, which the real machines serve from fast
+//! memory. It also leaves out programs that go over two pages in step, which the machines serve
+//! from slow memory. [`super::error`] shows both.
 
 /// The outcome of one page's accesses to one place in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,8 +39,8 @@ pub struct Expected {
     pub resident: f64,
 }
 
-/// One page (`way`) of a place's: `rates` is the accesses of each page to its line there,
-/// `residents` the probability that the place held each before.
+/// Computes the outcome of page `way` of a place. `rates` has the accesses of each page to its line
+/// there, `residents` the probability that the place held each line before.
 pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
     let sum: f64 = rates.iter().sum();
     let resident = residents[way];
@@ -57,7 +57,7 @@ pub fn expect(rates: &[f64], residents: &[f64], way: usize) -> Expected {
     }
 }
 
-/// Lines of a page.
+/// Lines of a page: 4 KiB of 64 bytes.
 pub(crate) const LINES_PER_PAGE: f64 = 64.0;
 
 /// A whole memory by pages. Page frames are numbered by physical address: frames that are alike
@@ -68,19 +68,20 @@ pub struct PageModel {
     ways: u32,
     /// The probability that a line of the place is that frame's, by colour, then by way.
     residents: Vec<f32>,
-    /// Accesses to each line in the current window, by colour, then by way; kept for its memory.
+    /// Accesses to each line in the current window, by colour, then by way. The value is used
+    /// again, which keeps its memory.
     rates: Vec<f64>,
 }
 
 impl PageModel {
-    /// Flat Memory Mode: at first the lowest frames are in fast memory.
+    /// Makes a model of Flat Memory Mode. At first the lowest frames are in fast memory.
     pub fn flat(colours: u32, ways: u32) -> Self {
         let mut model = Self::two_level(colours, ways);
         model.residents.iter_mut().step_by(ways as usize).for_each(|first| *first = 1.0);
         model
     }
 
-    /// 2LM: at first the cache is empty.
+    /// Makes a model of 2LM. At first the cache is empty.
     pub fn two_level(colours: u32, ways: u32) -> Self {
         let frames = colours as usize * ways as usize;
         Self { colours, ways, residents: vec![0.0; frames], rates: vec![0.0; frames] }
@@ -91,12 +92,12 @@ impl PageModel {
         self.colours
     }
 
-    /// Frames that share each.
+    /// Frames that share a page of fast memory.
     pub fn ways(&self) -> u32 {
         self.ways
     }
 
-    /// Frames in all.
+    /// Frames of all colours.
     pub fn frames(&self) -> u32 {
         self.colours * self.ways
     }
@@ -119,7 +120,7 @@ impl PageModel {
         self.residents[slot] = resident as f32;
     }
 
-    /// A frame was written from end to end: all its lines are in fast memory now.
+    /// Records that a frame was written from end to end: all its lines are in fast memory now.
     pub fn fill(&mut self, frame: u32) {
         let ways = self.ways as usize;
         let first = (frame % self.colours) as usize * ways;
@@ -127,8 +128,8 @@ impl PageModel {
         self.set_resident(frame, 1.0);
     }
 
-    /// Goes through a window in which frames were accessed so often (a frame may be named more than
-    /// once), and returns the number of accesses that slow memory served.
+    /// Runs a window of accesses, as pairs of frame and count; a frame may occur more than once.
+    /// Returns the number of accesses that slow memory served.
     pub fn window(&mut self, accesses: &[(u32, f64)]) -> f64 {
         for &(frame, count) in accesses {
             let slot = self.slot(frame);
@@ -146,7 +147,7 @@ impl PageModel {
                 misses += expected.misses * LINES_PER_PAGE;
                 self.residents[first + way] = expected.resident as f32;
             }
-            // The place is dealt with: a frame of it that is named again adds nothing.
+            // The place is done: a frame of it that occurs again adds nothing.
             self.rates[places].fill(0.0);
         }
         misses
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_stay_probabilities() {
+    fn residents_of_a_place_sum_to_one() {
         let mut model = PageModel::flat(3, 5);
         for round in 0..50 {
             let accesses: Vec<(u32, f64)> =

@@ -14,7 +14,7 @@ impl Ratio {
     /// Twice as much slow memory as fast memory.
     pub const TWO: Self = Self(2);
 
-    /// A ratio of one to `slow`.
+    /// Makes a ratio of one to `slow`.
     ///
     /// # Errors
     /// `slow` is none of 1, 2 and 4.

@@ -1,9 +1,9 @@
-//! Lines out of pages: the rule by which a trace's window becomes line accesses.
+//! The rule by which a trace's window of page accesses becomes line accesses.
 //!
 //! A trace records how many of a page's accesses missed in a window, not which of its lines they
-//! went to nor when. The rule: the `k`-th miss of a page goes to the line and comes at the time
-//! that a hash of page, window and `k` gives, each line and each time being as likely as any other.
-//! It is the same rule on every machine and in every run.
+//! went to nor when. The rule: a hash of page, window and `k` gives the line and the time of the
+//! `k`-th miss of a page. Each line and each time is as likely as any other. The rule is the same
+//! on every machine and in every run.
 
 use tierwise_trace::Window;
 
@@ -21,8 +21,8 @@ pub struct LineAccess {
 /// Lines of a page: 4 KiB of 64 bytes.
 pub const LINES: u64 = 64;
 
-/// Adds a window's misses to `out`, in the order of their times. `number` is the window's, from
-/// zero.
+/// Adds a window's misses to `out`, in the order of their times. `number` is the number of the
+/// window, from zero.
 pub fn lines(window: &Window, number: u64, out: &mut Vec<LineAccess>) {
     let mut timed = Vec::new();
     for access in &window.accesses {

@@ -8,7 +8,7 @@
 
 use super::{HardwareError, ServedBy, Traffic, check_lines};
 
-/// A place that holds nothing.
+/// The word of a place that holds no line.
 const EMPTY: u16 = 0;
 /// Set in the word of a place whose line was written to.
 const DIRTY: u16 = 1 << 15;
@@ -23,7 +23,8 @@ pub struct TwoLevelMemory {
 }
 
 impl TwoLevelMemory {
-    /// Limit of slow lines that share a place: the tag's values beside its two special ones.
+    /// Maximum of slow lines that share a place: the values of a word without `DIRTY`, except
+    /// `EMPTY`.
     pub const MAX_WAYS: u64 = (DIRTY - 1) as u64;
 
     /// Creates an empty cache of fast lines in front of slow lines.
@@ -62,13 +63,14 @@ impl TwoLevelMemory {
         u64::from(word) == line / places + 1
     }
 
-    /// A read that missed the CPU's caches.
+    /// Serves a read that missed the CPU's caches. Returns the memory that had the line.
     #[inline]
     pub fn read(&mut self, line: u64) -> ServedBy {
         self.access(line, false)
     }
 
-    /// A written line that the CPU's caches evict.
+    /// Writes a line that the CPU's caches evict after a store. Returns the memory that had the
+    /// line.
     #[inline]
     pub fn write(&mut self, line: u64) -> ServedBy {
         self.access(line, true)
@@ -112,8 +114,7 @@ mod tests {
         let mut memory = TwoLevelMemory::new(2, 6, 1, 1).unwrap();
         let reads = [0, 0, 2, 1].map(|line| memory.read(line));
         assert_eq!(reads, [Slow, Fast, Slow, Slow]);
-        // Line 2 is written, then pushed out by line 4: written back. Line 1 was only read:
-        // dropped.
+        // Line 2 is written, then displaced by line 4: written back. Line 1 was only read: dropped.
         assert_eq!(memory.write(2), Fast);
         assert_eq!([memory.read(4), memory.read(5), memory.write(3)], [Slow, Slow, Slow]);
         assert_eq!([4, 3, 5, 1].map(|l| memory.holds(l)), [true, true, false, false]);

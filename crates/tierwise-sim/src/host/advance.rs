@@ -56,8 +56,8 @@ impl SimulatedHost {
             .fold(self.now + quantum.as_nanos() as u64, u64::min)
     }
 
-    /// Time that each workload's current window takes as a whole, at the latencies that all
-    /// workloads together bring about. Leaves the utilisation that goes with it.
+    /// Time that each workload's current window takes as a whole, at the latencies that the demand
+    /// of all workloads causes. Sets the utilisation that this demand causes.
     fn window_times(&mut self) -> Vec<f64> {
         let tiers = self.topology.tiers.len();
         let mut times = vec![0.0; self.workloads.len()];
@@ -115,8 +115,8 @@ impl SimulatedHost {
         if workload.slow.is_some()
             && let [fast, slow] = demand
         {
-            // A miss reads fast memory in vain, writes the line there, and sends the line that was
-            // there away.
+            // A miss reads another line in fast memory, writes its own line there, and writes the
+            // other line to slow memory.
             let missed = workload.served(1);
             let missed = (missed.0 + missed.1) * lines;
             fast.0 += missed;

@@ -24,7 +24,7 @@ impl SimulatedHost {
         }
     }
 
-    /// The pages by frames, by tier and by workload are the same, and fit.
+    /// Checks that the counts of pages by frames, by tier and by workload are the same, and fit.
     fn check_usage(&self) -> Option<String> {
         let recounted = self.memory.recount();
         for tier in self.topology.ids() {
@@ -45,7 +45,7 @@ impl SimulatedHost {
         None
     }
 
-    /// Every mapped page belongs to exactly one place in one workload.
+    /// Checks that every mapped page belongs to exactly one place in one workload.
     fn check_owners(&self) -> Option<String> {
         let mut mapped = 0;
         for (i, workload) in self.workloads.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Executes plans: poisons pages, moves pages, and charges for both and for the scans.
+//! Executes plans: poisons pages, moves pages, and charges the costs of both and of the scans.
 //!
 //! A migration takes a fixed time of the kernel for each page and for each batch (which shares one
 //! TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the page
@@ -11,7 +11,7 @@ use tierwise_core::units::{PageId, TierId};
 use super::SimulatedHost;
 use crate::workload::{WorkloadKind, WorkloadState};
 
-/// Copies under way: how much of each tier's bandwidth they use, and until when.
+/// The copies in flight, by the thread that makes them.
 #[derive(Debug)]
 pub(crate) struct InFlightCopies {
     threads: Vec<MigrationThread>,
@@ -25,18 +25,18 @@ struct MigrationThread {
     /// Bytes still to be read and written, by tier.
     left: Vec<(f64, f64)>,
     until: u64,
-    /// Until when background work keeps the thread busy.
+    /// The time until which background work keeps the thread busy.
     busy_until: u64,
 }
 
 impl InFlightCopies {
-    /// Returns no copies.
+    /// Starts without copies.
     pub(crate) fn new(tiers: usize) -> Self {
         let thread = MigrationThread { left: vec![(0.0, 0.0); tiers], until: 0, busy_until: 0 };
         Self { threads: vec![thread; tiers] }
     }
 
-    /// Until when background threads are busy.
+    /// The time until which background threads are busy.
     pub(crate) fn busy_until(&self) -> u64 {
         self.threads.iter().map(|thread| thread.busy_until).max().unwrap_or(0)
     }
@@ -78,7 +78,7 @@ impl InFlightCopies {
         rates
     }
 
-    /// Time passes.
+    /// Subtracts the bytes that are copied from `before` to `now`.
     pub(crate) fn drain(&mut self, before: u64, now: u64) {
         for thread in &mut self.threads {
             let left = thread.until.saturating_sub(before) as f64;
@@ -200,8 +200,8 @@ impl SimulatedHost {
         let running: Vec<usize> = (0..self.workloads.len())
             .filter(|&i| self.workloads[i].state == WorkloadState::Running)
             .collect();
-        // The scan does not report whose pages it cleared: every running workload bears an equal
-        // part.
+        // The scan does not report whose pages it cleared: every running workload is charged an
+        // equal part.
         let each = (scan.cleared as f64 * self.costs.clear_bit_ns
             + shootdowns * self.costs.shootdown_ns)
             / running.len().max(1) as f64;
@@ -225,8 +225,8 @@ impl SimulatedHost {
         self.monitors.poison(workload, &self.workloads[workload], frame.local, self.now);
     }
 
-    /// Lets the hint faults of the progress made happen. `at` gives the time of a share of the
-    /// window.
+    /// Reports and charges the hint faults of the progress made. `at` converts a share of the
+    /// window to a time.
     pub(super) fn take_hint_faults(&mut self, i: usize, at: impl Fn(f64) -> u64) {
         let before = self.observation.hint_faults.len();
         self.monitors.take_hint_faults(

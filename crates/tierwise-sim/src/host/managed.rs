@@ -19,7 +19,7 @@ pub(super) struct ManagedTier {
 }
 
 impl SimulatedHost {
-    /// Hands the last tier to the CPU. Before the first step.
+    /// Makes the CPU manage the last tier. Call it before the first step.
     pub(crate) fn manage(&mut self, node: ManagedNode) {
         let workloads = self.workloads.len();
         self.managed = Some(ManagedTier {
@@ -42,7 +42,8 @@ impl SimulatedHost {
         }
     }
 
-    /// Returns true if a page of a workload finds a frame in a tier, beside free memory.
+    /// Returns true if there is a frame for a page of a workload in a tier. Free memory is a
+    /// separate condition.
     pub(super) fn has_frame(&self, workload: u16, to: TierId) -> bool {
         let managed = self.managed.as_ref().filter(|_| to == self.managed_tier());
         managed.is_none_or(|managed| managed.node.has_free_frame(workload))
@@ -57,7 +58,7 @@ impl SimulatedHost {
         }
     }
 
-    /// A page left its tier, for another or for good.
+    /// Handles a page that left its tier: for another tier, or because it was freed.
     pub(super) fn quit_tier(&mut self, workload: u16, page: PageId, moved: bool) {
         if let Some(managed) = &mut self.managed {
             managed.node.remove(workload, page, moved);
@@ -73,7 +74,7 @@ impl SimulatedHost {
         self.workloads[i].slow = Some(slow);
     }
 
-    /// Computes it again for every tenant, after pages moved.
+    /// Computes that part again for every workload, after pages moved.
     pub(super) fn split_all(&mut self) {
         if self.managed.is_none() {
             return;
@@ -85,14 +86,14 @@ impl SimulatedHost {
         }
     }
 
-    /// A workload went through its window: its places hold other lines now.
+    /// Handles the end of a workload's window: its places hold other lines now.
     pub(super) fn settle(&mut self, i: usize) {
         let Some(managed) = &mut self.managed else { return };
         let window_ns = |workload: usize| self.stats.recent_window_ns(workload);
         managed.node.settle(i, &self.memory, &self.workloads, &window_ns);
     }
 
-    /// A workload ended.
+    /// Handles the end of a workload.
     pub(super) fn quit(&mut self, i: usize) {
         self.workloads[i].slow = None;
         if let Some(managed) = &mut self.managed {
@@ -120,7 +121,7 @@ impl SimulatedHost {
         Some(std::mem::take(tally).counters())
     }
 
-    /// Colours never shared.
+    /// Checks that no colour is shared. Returns the violation.
     pub(super) fn check_colours(&self) -> Option<String> {
         self.managed.as_ref().and_then(|managed| managed.node.check(&self.memory))
     }

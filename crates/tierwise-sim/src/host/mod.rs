@@ -34,13 +34,13 @@ use crate::workload::{Work, Workload, WorkloadState};
 pub struct Schedule {
     /// Start.
     pub start: u64,
-    /// Stop, if it has not ended by then.
+    /// Stop, if the workload has not ended by then.
     pub stop: Option<u64>,
     /// Misses that each of its threads keeps in flight.
     pub memory_level_parallelism: f64,
 }
 
-/// Faults put into a run on purpose, for the soak test.
+/// Faults that the soak test injects into a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Injection {
     /// Share of the moves that fail because the page is locked, 0 to 1.
@@ -55,8 +55,9 @@ pub struct Injection {
 /// ms, 100 is 10).
 const QUANTUM: Duration = Duration::from_millis(10);
 
-/// The same when no policy waits for hint faults: long enough not to cost more than the workloads'
-/// own windows, short enough for the kernel threads' shortest interval (a tenth of a second).
+/// Longest step when no policy waits for hint faults: long enough not to cost more than the
+/// workloads' own windows, short enough for the kernel threads' shortest interval (a tenth of a
+/// second).
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
 /// A simulated machine with workloads on it.
@@ -80,9 +81,9 @@ pub struct SimulatedHost {
     copies: execute::InFlightCopies,
     managed: Option<managed::ManagedTier>,
     stats: Stats,
-    /// Something happened that should not wait.
+    /// True if an event occurred that should not wait.
     attention: bool,
-    /// Hint faults happened, and nothing else that should not wait.
+    /// True if hint faults occurred, and no other event that should not wait.
     faulted: bool,
     injection: Injection,
     budget: Budget,
@@ -91,7 +92,7 @@ pub struct SimulatedHost {
 }
 
 impl SimulatedHost {
-    /// A machine at time zero.
+    /// Makes a machine at time zero. `end` is the virtual time at which the run ends.
     pub fn new(
         machine: Machine,
         costs: Costs,
@@ -134,12 +135,12 @@ impl SimulatedHost {
         self.check = on;
     }
 
-    /// Makes the checkers hold the plans against a budget.
+    /// Makes the checkers compare the moved bytes with a budget.
     pub fn set_budget(&mut self, budget: Budget) {
         self.budget = budget;
     }
 
-    /// Puts faults into the run.
+    /// Injects faults into the run.
     pub fn inject(&mut self, injection: Injection) {
         self.injection = injection;
     }
@@ -164,7 +165,7 @@ impl SimulatedHost {
         self.stats.keep_timeline(every);
     }
 
-    /// Makes the stats keep a heat map.
+    /// Makes the stats keep a heat map, with rows of `pages` pages and a column for each interval.
     pub fn keep_heat_map(&mut self, pages: u32, columns_every: Duration) {
         self.stats.keep_heat_map(pages, columns_every);
     }
@@ -193,7 +194,7 @@ impl SimulatedHost {
             reading.usage.clear();
             reading.usage.extend_from_slice(self.memory.usage(i));
             reading.misses.clear();
-            // In a managed tier it is not known which memory served whose misses.
+            // In a managed tier software cannot know which memory served a tenant's misses.
             let known = |m: f64| if self.managed.is_some() { 0 } else { m as u64 };
             reading.misses.extend(work.misses.iter().map(|&m| known(m)));
             reading.operations = work.operations as u64;

@@ -24,8 +24,8 @@ use crate::workload::{NONE, Slow, Workload};
 enum Frames {
     /// Pages that share a colour belong to one tenant.
     Isolated(Colours),
-    /// Each workload has a run of frames of its own, beside other workloads' runs: free ones by
-    /// workload.
+    /// Each workload has a run of frames of its own, beside other workloads' runs: the free frames,
+    /// by workload.
     Conflicting(Vec<Vec<u32>>),
 }
 
@@ -38,13 +38,13 @@ pub(crate) struct ManagedNode {
     frame_of: Vec<u32>,
     /// The page in each frame.
     page_of: Vec<u32>,
-    /// Pages that may be allocated in dedicated memory, and their share of all its pages, by
-    /// workload.
+    /// By workload: the base pages that may be allocated in dedicated memory, and their share of
+    /// the workload's pages.
     dedicated: Vec<(u64, f64)>,
     seed: u64,
 }
 
-/// The workload that another is beside, as the model of a shared place needs it.
+/// The inputs of the model of a shared place: the workloads and their pages.
 struct Neighbours<'a> {
     memory: &'a Memory,
     workloads: &'a [Workload],
@@ -52,7 +52,7 @@ struct Neighbours<'a> {
 }
 
 impl ManagedNode {
-    /// The managed tier of a machine for workloads with given resident pages.
+    /// Makes the managed tier of a machine for workloads with given resident base pages.
     ///
     /// # Errors
     /// The machine does not have two tiers, simulates granules, or has fewer colours than the
@@ -97,9 +97,9 @@ impl ManagedNode {
         Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, seed })
     }
 
-    /// The placement of a workload's new page: in dedicated memory with the probability that is
-    /// its share of it, as the hypervisor assigns dedicated pages (Memstrata, section 3.2), else in
-    /// the managed tier.
+    /// Returns the placement of a workload's new page. It is in dedicated memory with a probability
+    /// that is the workload's dedicated share, as the hypervisor assigns dedicated pages
+    /// (Memstrata, section 3.2), else in the managed tier.
     pub(crate) fn placement(&self, workload: usize, local: u32, usage: u64) -> Placement {
         let (quota, share) = self.dedicated[workload];
         let draw = mix(self.seed ^ (workload as u64) << 40 ^ u64::from(local)) >> 11;
@@ -107,7 +107,7 @@ impl ManagedNode {
         Placement { fastest_first: drawn && usage < quota, leave_free: WatermarkLevel::Low }
     }
 
-    /// Returns true if a page of a workload would find a frame.
+    /// Returns true if there is a free frame for a page of a workload.
     pub(crate) fn has_free_frame(&self, workload: u16) -> bool {
         match &self.frames {
             Frames::Isolated(colours) => colours.has_free_frame(TenantId(workload)),
@@ -141,8 +141,8 @@ impl ManagedNode {
         Some(Coloured { page, colour: frame % self.model.colours() })
     }
 
-    /// Takes a page out of its frame, because its workload freed it, or because it moved to
-    /// dedicated memory: then the frame is no longer the workload's, if its colour is empty.
+    /// Takes a page out of its frame. If the page `moved` to dedicated memory and its colour is
+    /// empty, the colour is no longer the workload's. Else the workload freed the page.
     pub(crate) fn remove(&mut self, workload: u16, page: PageId, moved: bool) {
         let Some(frame) = self.frame(page) else { return };
         self.frame_of[page.index()] = NONE;
@@ -158,7 +158,7 @@ impl ManagedNode {
         }
     }
 
-    /// A workload has ended: any workload can take its colours.
+    /// Handles the end of a workload: any workload can take its colours.
     pub(crate) fn end(&mut self, workload: u16) {
         if let Frames::Isolated(colours) = &mut self.frames {
             // Zero colours are always available.
@@ -220,8 +220,8 @@ impl ManagedNode {
         }
     }
 
-    /// The part of one pass over workload `i`'s window that slow memory serves. `window_ns` is how
-    /// long each workload's window takes, zero if that is not known yet.
+    /// The part of one pass over workload `i`'s window that slow memory serves. `window_ns` returns
+    /// the time of each workload's window, zero if it is not known yet.
     pub(crate) fn slow(
         &self,
         i: usize,
@@ -250,7 +250,7 @@ impl ManagedNode {
         slow
     }
 
-    /// Workload `i` has gone through its window: updates the content of its places.
+    /// Handles the end of workload `i`'s window: updates the content of its places.
     pub(crate) fn settle(
         &mut self,
         i: usize,
@@ -272,7 +272,7 @@ impl ManagedNode {
     }
 }
 
-/// Colours for the managed pages of each workload.
+/// Reserves colours for the managed pages of each workload.
 fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     let mut colours = Colours::new(model.colours(), model.ways());
     for (workload, &pages) in managed.iter().enumerate() {
@@ -287,8 +287,8 @@ fn reserved(model: &PageModel, managed: &[u64]) -> Result<Colours, SimError> {
     Ok(colours)
 }
 
-/// A run of frames for each workload. Workloads take the ways of the memory round-robin, so that
-/// the first pages of one share their places with the first pages of the next.
+/// Assigns a run of frames to each workload. Workloads take the ways of the memory round-robin, so
+/// that the first pages of one share their places with the first pages of the next.
 fn runs(model: &PageModel, managed: &[u64]) -> Result<Vec<Vec<u32>>, SimError> {
     let mut free: Vec<Vec<u32>> = Vec::with_capacity(managed.len());
     let mut next = vec![0u64; model.ways() as usize];

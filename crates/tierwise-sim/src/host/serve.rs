@@ -10,7 +10,7 @@ use crate::units::LINE;
 use crate::workload::{Workload, WorkloadKind, page_of};
 
 impl SimulatedHost {
-    /// Lets a service's requests start up to now.
+    /// Starts a service's requests up to now.
     pub(super) fn serve(&mut self, i: usize, before: u64) {
         let overlap = self.schedules[i].memory_level_parallelism;
         // No tenant gets more than the peak bandwidth: on a saturated tier every miss takes longer.

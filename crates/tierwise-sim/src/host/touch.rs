@@ -1,4 +1,4 @@
-//! Windows start and end: pages are allocated, accessed and unmapped.
+//! The start and the end of windows: pages are allocated, accessed and unmapped.
 
 use tierwise_core::observe::Allocated;
 use tierwise_core::page::{Attributes, PageKind};
@@ -55,7 +55,7 @@ impl SimulatedHost {
 
     fn map(&mut self, i: usize, allocation: &Allocation) -> Result<(), crate::memory::OutOfMemory> {
         if self.workloads[i].locals[allocation.page as usize].page != NONE {
-            // A loop came round to the window where the page was allocated.
+            // A loop repeats the window in which the page was allocated.
             return Ok(());
         }
         let kind = match allocation.kind {

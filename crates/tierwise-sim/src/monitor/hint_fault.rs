@@ -60,7 +60,8 @@ impl HintFaults {
         }
     }
 
-    /// Lets the faults up to the workload's progress happen.
+    /// Reports the faults up to the workload's progress. `at` converts a share of the window to a
+    /// time.
     pub fn take(
         &mut self,
         workload: &Workload,

@@ -26,15 +26,14 @@ use sampler::Sampler;
 pub struct Monitors {
     faults: Vec<HintFaults>,
     samplers: Vec<Sampler>,
-    /// Kind and order of every page that a workload ever had, by its local number: two bits would
-    /// do, a byte is simpler.
+    /// Kind and order of every page that a workload ever had, by its local number.
     allocated: Vec<Vec<(PageBacking, u8)>>,
     regions: Regions,
     seed: u64,
 }
 
 impl Monitors {
-    /// No accesses yet.
+    /// Makes monitors that have seen no accesses.
     pub fn new(workloads: usize, seed: u64) -> Self {
         Self {
             faults: (0..workloads).map(|_| HintFaults::default()).collect(),
@@ -45,12 +44,12 @@ impl Monitors {
         }
     }
 
-    /// A number in 0..1 that depends on the seed and `what` alone, for faults injected on purpose.
+    /// Returns a number in 0..1 that depends only on the seed and `what`, for injected faults.
     pub fn lot(&self, what: u64) -> f64 {
         (mix(self.seed ^ mix(what)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Keeps the kind and the order of an allocated page, for when it is mapped again.
+    /// Keeps the kind and the order of an allocated page, which may be mapped again.
     pub fn remember(&mut self, workload: usize, allocation: Allocation) {
         let allocated = &mut self.allocated[workload];
         allocated.resize(allocated.len().max(allocation.page as usize + 1), (PageBacking::Anon, 0));
@@ -65,7 +64,7 @@ impl Monitors {
         Allocation { page: local, vpn: 0, kind, order, thread: 0 }
     }
 
-    /// A workload starts a window.
+    /// Handles the start of a workload's window.
     pub fn open_window(
         &mut self,
         i: usize,
@@ -86,7 +85,7 @@ impl Monitors {
         self.faults[i].poison(workload, local, now);
     }
 
-    /// The hint faults of the progress made since the last call.
+    /// Reports the hint faults of the progress since the last call.
     pub fn take_hint_faults(
         &mut self,
         i: usize,

@@ -1,5 +1,5 @@
-//! Reference and dirty bits, as the CPU sets them in page table entries, and the accesses
-//! that go through system calls, which set none but that the kernel observes as they happen
+//! Reference and dirty bits, as the CPU sets them in page table entries, and accesses through
+//! system calls. System calls set no bits; the kernel observes these accesses as they happen
 //! (`mark_page_accessed`).
 //!
 //! Not modelled: an entry that stays in the TLB does not set its bit again until it is evicted, so
@@ -9,8 +9,9 @@ use tierwise_core::observe::{Observation, Signals};
 
 use crate::workload::Workload;
 
-/// Supervised calls reported of one page in one observation. MULTI-CLOCK's life cycle has no state
-/// that more than four further accesses could reach (figure 4: transitions 2, 6, 7 and 10).
+/// Maximum of supervised calls that are reported of one page in one observation. MULTI-CLOCK's life
+/// cycle has no state that more than four further accesses could reach (figure 4: transitions 2, 6,
+/// 7 and 10).
 const MAX_SUPERVISED: u16 = 4;
 
 /// Reports the accesses after the share `from` of the window and not after `to`.

@@ -3,7 +3,7 @@
 //! Every sampling interval one page of each region is checked; in every aggregation interval the
 //! hits are `nr_accesses`. Then neighbours whose counts differ by at most a tenth of the possible
 //! maximum are merged, and, while there are fewer than half of the regions allowed, each region is
-//! split in two at a place of the seed's choosing.
+//! split in two at a place that the seed determines.
 //!
 //! The pages checked are known only when a window is reported, so the checks of an interval are
 //! made then: a page is found accessed with the probability that one of its accesses falls into a
@@ -20,7 +20,7 @@ use crate::workload::Workload;
 #[derive(Debug)]
 pub struct Regions {
     regions: Vec<Region>,
-    /// Accesses a page had in this aggregation interval, by page.
+    /// Accesses to each page in this aggregation interval.
     accesses: Vec<f32>,
     touched: PageBits,
     aggregated_at: u64,
@@ -29,7 +29,7 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// No regions yet.
+    /// Starts without regions.
     pub fn new(seed: u64) -> Self {
         Self {
             regions: Vec::new(),
@@ -41,7 +41,7 @@ impl Regions {
         }
     }
 
-    /// Notes the accesses after the share `from` of a workload's window and not after `to`.
+    /// Counts the accesses after the share `from` of a workload's window and not after `to`.
     pub fn note(&mut self, workload: &Workload, from: f64, to: f64) {
         for access in &workload.window.accesses {
             let Some(page) = workload.page(access.page) else { continue };
@@ -63,7 +63,7 @@ impl Regions {
         self.aggregated_at = now;
         self.rounds += 1;
         self.cover(attrs);
-        // Late aggregations are scaled to the interval that nr_accesses is defined on.
+        // Late aggregations are scaled to the interval for which nr_accesses is defined.
         let checks = (interval as f64 / attrs.sampling.as_nanos() as f64) as u32;
         for i in 0..self.regions.len() {
             let found = (0..checks).filter(|&check| self.check(i, check, samplings)).count() as u32;
@@ -80,14 +80,15 @@ impl Regions {
         self.split(attrs);
     }
 
-    /// Returns true if a page of the region, picked again for each check, was accessed in one
+    /// Returns true if a page of the region, drawn anew for each check, was accessed in one
     /// sampling interval.
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];
         let lot = mix(self.seed ^ self.rounds << 32 ^ u64::from(check) << 20 ^ region as u64);
         let page = r.first.index() + (lot % u64::from(r.pages)) as usize;
         let each = f64::from(self.accesses.get(page).copied().unwrap_or(0.0)) / samplings;
-        // Evenly spread accesses: fewer than one an interval hits that share of the intervals.
+        // Accesses are spread evenly: with fewer than one per interval, that share of the intervals
+        // has one.
         let phase = (mix(lot) >> 11) as f64 / (1u64 << 53) as f64;
         each > phase
     }

@@ -3,8 +3,8 @@
 //!
 //! The misses of a window form one stream in which all pages are interleaved. Sample j is at the
 //! share `frac(offset + j * 0.618...)` of it: the golden-ratio sequence. It covers the stream
-//! evenly for any number of samples, so that a page's expected number of samples is its misses over
-//! N, and it depends on nothing but the seed.
+//! evenly for any number of samples, so that a page's expected number of samples is its misses
+//! divided by N. It depends only on the seed.
 
 use tierwise_core::observe::{Observation, Sample};
 
@@ -31,7 +31,7 @@ impl Sampler {
         Self { sums: Vec::new(), position: seed, remainder: 0.0 }
     }
 
-    /// Sums up a new window.
+    /// Sums up the misses of a new window.
     pub fn open_window(&mut self, workload: &Workload) {
         self.sums.clear();
         let mut sum = 0;

@@ -17,18 +17,18 @@ use super::{
 };
 use crate::host::SimulatedHost;
 
-/// Between two points of the tenants' usage, in seconds; a share changes hardly faster.
+/// Seconds between two points of the tenants' usage; shares rarely change faster.
 const USAGE_EVERY: f64 = 1.0;
 
 /// Key of the moves that are counted together.
 type Kind = (u16, Option<u8>, u8, &'static str, Option<&'static str>);
 
-/// Divided, not multiplied, so that whole seconds are whole in JSON.
+/// Converts to seconds by a division, so that whole seconds are whole in JSON.
 fn seconds(at: Timestamp) -> f64 {
     at.0 as f64 / 1e9
 }
 
-/// The observer that writes a run down.
+/// Observer that records a run.
 #[derive(Debug)]
 pub struct Recorder {
     record: RunRecord,
@@ -38,7 +38,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty record of a run that starts now.
+    /// Makes an empty record of a run that starts now.
     pub fn new(scenario: &str, policy: &str, seed: u64, topology: &Topology) -> Self {
         let tier = |t: &tierwise_core::topology::Tier| TierRecord {
             name: t.name.clone(),
@@ -71,7 +71,7 @@ impl Recorder {
         }));
     }
 
-    /// The record of a run that has come to its end.
+    /// Returns the record of a run that has ended.
     pub fn finish<'a>(
         mut self,
         host: &SimulatedHost,

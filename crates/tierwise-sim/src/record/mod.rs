@@ -1,11 +1,11 @@
 //! The decisions of a run and their reasons, in the form in which it is written to a file:
-//! `tierwise simulate --record-run` makes one, `tierwise explain` reads it. Keys stay.
+//! `tierwise simulate --record-run` makes one, `tierwise explain` reads it. Its keys are stable.
 //!
 //! A page is named by its tenant and its number in the tenant's workload, as `tierwise trace stat`
 //! names it: pages of one number in different loops of a workload are one page here.
 //!
-//! The *accesses* are not in a record: they would be the trace again, and the policy saw only
-//! samples of it.
+//! The *accesses* are not in a record: they would repeat the trace, and the policy has only samples
+//! of it.
 
 mod collect;
 mod names;
@@ -18,7 +18,7 @@ use tierwise_core::migrate::{Cause, FailReason};
 pub use collect::Recorder;
 pub use names::{cause_name, numbers, outcome_name, rule_name};
 
-/// The form that is written; a reader refuses others.
+/// The version of the format; a reader refuses others.
 pub const VERSION: u32 = 1;
 
 /// Limit of recorded moves per page, the earliest: a policy that moves a page more often thrashes,
@@ -42,15 +42,15 @@ pub struct RunRecord {
     pub scenario: String,
     /// The recipe's name.
     pub policy: String,
-    /// The seed of everything that is decided by chance.
+    /// The seed of all random choices.
     pub seed: u64,
     /// Bytes of a base page.
     pub page_size: u64,
     /// Virtual seconds that the run took.
     pub seconds: f64,
-    /// Fastest first.
+    /// The tiers, fastest first.
     pub tiers: Vec<TierRecord>,
-    /// In the scenario's order; everything else names them by index.
+    /// The tenants, in the scenario's order; everything else names them by index.
     pub tenants: Vec<TenantRecord>,
     /// Shares that changed, in the order of time.
     pub decisions: Vec<DecisionRecord>,
@@ -60,7 +60,7 @@ pub struct RunRecord {
     pub moves_left_out: u64,
     /// Moves, in the order of time: at most [`MOVES_OF_A_PAGE`] of a page and [`MOVES_IN_ALL`].
     pub moves: Vec<MoveRecord>,
-    /// Births and ends that are not in `lives`, because there were too many.
+    /// Runs of allocated and freed pages that are not in `lives`, because there were too many.
     pub lives_left_out: u64,
     /// Pages mapped and unmapped, in the order of time.
     pub lives: Vec<LifeRecord>,
@@ -71,7 +71,7 @@ pub struct RunRecord {
 /// A tier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierRecord {
-    /// For people.
+    /// Name in output.
     pub name: String,
     /// Size in base pages.
     pub capacity_pages: u64,
@@ -82,7 +82,7 @@ pub struct TierRecord {
 pub struct TenantRecord {
     /// The workload's name.
     pub name: String,
-    /// Its pages are numbered from 0 to one less.
+    /// The number of its pages, which are numbered from 0.
     pub pages: u32,
     /// Time of its end, if it ended before the run.
     pub ended_seconds: Option<f64>,
@@ -90,7 +90,7 @@ pub struct TenantRecord {
     pub usage_pages: Vec<u64>,
 }
 
-/// A share changed.
+/// A change of a share.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DecisionRecord {
     /// Virtual seconds.
@@ -122,14 +122,14 @@ pub struct MoveRecord {
     pub tenant: u16,
     /// The page's number within the tenant.
     pub page: u32,
-    /// The tier it lay in; `None` if it was freed.
+    /// The tier in which it was; `None` if it was freed.
     pub from: Option<u8>,
-    /// The tier it was to go to.
+    /// The index of the target tier.
     pub to: u8,
-    /// Done, or why not.
+    /// Success, or the reason for the failure.
     #[serde(with = "names::outcome")]
     pub outcome: Result<(), FailReason>,
-    /// Why; `None` for a move that the budget cut, whose reason is not kept.
+    /// The cause; `None` for a move that the budget cut, whose cause is not kept.
     #[serde(with = "names::cause")]
     pub cause: Option<Cause>,
 }
@@ -139,24 +139,24 @@ pub struct MoveRecord {
 pub struct MoveCount {
     /// The pages' tenant.
     pub tenant: u16,
-    /// The tier they lay in; `None` if they were freed.
+    /// The tier in which they were; `None` if they were freed.
     pub from: Option<u8>,
-    /// The tier they were to go to.
+    /// Index of the target tier.
     pub to: u8,
-    /// Done, or why not.
+    /// Success, or the reason for the failure.
     #[serde(with = "names::outcome")]
     pub outcome: Result<(), FailReason>,
-    /// Why; `None` for moves that the budget cut.
+    /// The cause; `None` for moves that the budget cut.
     #[serde(with = "names::cause")]
     pub cause: Option<Cause>,
     /// Number of pages.
     pub moves: u64,
 }
 
-/// A run of pages was mapped or unmapped.
+/// A run of pages that was mapped or unmapped.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LifeRecord {
-    /// Virtual seconds: when the policy heard of it.
+    /// Virtual seconds of the observation that reported it.
     pub at_seconds: f64,
     /// The tenant.
     pub tenant: u16,
@@ -164,7 +164,7 @@ pub struct LifeRecord {
     pub first: u32,
     /// Number of pages.
     pub pages: u32,
-    /// The tier they were allocated in; `None` if they were unmapped.
+    /// The tier in which they were allocated; `None` if they were unmapped.
     pub tier: Option<u8>,
 }
 

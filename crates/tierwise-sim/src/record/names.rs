@@ -19,7 +19,7 @@ const CAUSES: [(Cause, &str); 9] = [
     (Cause::Grow, "grow"),
 ];
 
-/// A move that succeeded.
+/// The outcome's name of a move that succeeded.
 const DONE: &str = "done";
 
 /// A cause's name.

@@ -1,10 +1,10 @@
 //! Walker's alias method: a draw from any discrete distribution in constant time.
 //!
-//! `rand_distr::WeightedAliasIndex` draws twice a sample, and keeps 12 bytes an entry in two
-//! tables; here one 64-bit draw gives the entry (upper half) and decides between it and its alias
-//! (lower half), and an entry is 8 bytes. A request draws several times and a simulation has
-//! hundreds of millions of requests. Table built as Vose, IEEE Trans. Software Engineering 17(9),
-//! 1991. Probabilities are exact to 2^-32.
+//! `rand_distr::WeightedAliasIndex` draws twice per sample, and keeps 12 bytes per entry in two
+//! tables. Here one 64-bit draw gives the entry (upper half) and decides between it and its alias
+//! (lower half), and an entry has 8 bytes. A request draws several times, and a simulation has
+//! hundreds of millions of requests. The table is built as in Vose, IEEE Transactions on Software
+//! Engineering 17(9), 1991. Probabilities are exact to 2^-32.
 //!
 //! ```
 //! use tierwise_sim::requests::alias::AliasTable;
@@ -29,10 +29,12 @@ pub struct AliasTable {
     entries: Vec<Entry>,
 }
 
+/// 2^32: a whole slot in units of an entry's own share.
 const SLOT: f64 = 4_294_967_296.0;
 
 impl AliasTable {
-    /// A distribution in proportion to weights that are not negative; even, if they are all zero.
+    /// Makes a distribution in proportion to weights that are not negative; even, if they are all
+    /// zero.
     pub fn new(weights: &[f64]) -> Self {
         let n = weights.len();
         let sum: f64 = weights.iter().sum();
@@ -65,16 +67,16 @@ impl AliasTable {
         self.entries.is_empty()
     }
 
-    /// The one that a uniform 64-bit number chooses.
+    /// Returns the choice that a uniform 64-bit number makes.
     #[inline]
     pub fn choose(&self, draw: u64) -> u32 {
         let slot = (((draw >> 32) * self.entries.len() as u64) >> 32) as u32;
         let entry = self.entries[slot as usize];
-        // A branch would be foretold wrong half of the time.
+        // A branch would be predicted wrong half of the time.
         select_unpredictable((draw as u32) < entry.own, slot, entry.alias)
     }
 
-    /// The probability of each.
+    /// Returns the probability of each choice.
     pub fn probabilities(&self) -> Vec<f64> {
         let n = self.entries.len() as f64;
         let mut p = vec![0.0; self.entries.len()];

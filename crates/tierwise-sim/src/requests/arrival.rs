@@ -2,8 +2,8 @@
 //!
 //! Clients of a service are many and independent, so arrivals are Poisson at a rate that changes
 //! with time. Every kind is a sequence of segments of constant rate; an exponential gap that
-//! reaches beyond its segment is continued in the next one at that one's rate, so the process is
-//! exact for segments of any length.
+//! reaches beyond its segment continues in the next segment at that segment's rate. So the process
+//! is exact for segments of any length.
 //!
 //! ```
 //! use tierwise_sim::requests::arrival::Arrivals;
@@ -25,7 +25,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::error::{RequestError, within};
 
-/// A billion requests per second is beyond any machine.
+/// Maximum rate in requests per second: no machine serves a billion.
 const FASTEST: f64 = 1e9;
 
 /// A stretch of constant load.
@@ -59,7 +59,7 @@ pub enum Arrivals {
     },
     /// A rate that follows a curve.
     Curve {
-        /// One after another.
+        /// The steps, one after another.
         steps: Vec<LoadStep>,
         /// True if it starts again at its end; otherwise no request comes after it.
         repeat: bool,
@@ -79,11 +79,11 @@ impl Arrivals {
         Self::Curve { steps: UP.iter().chain(UP.iter().rev()).map(step).collect(), repeat: false }
     }
 
-    /// Refuses what cannot be.
+    /// Checks the figures of the process.
     ///
     /// # Errors
-    /// A rate that is negative or absurd, bursts whose average leaves less than nothing for the
-    /// time between them, a curve without length.
+    /// A rate is out of its range, bursts have more requests than the average allows, or a curve
+    /// has no length.
     pub fn check(&self) -> Result<(), RequestError> {
         let rate = |per_second| {
             within("requests per second", per_second, 0.0..=FASTEST, "a number from 0 to 1e9")
@@ -107,7 +107,7 @@ impl Arrivals {
         }
     }
 
-    /// The same with a multiple of the load.
+    /// Returns the same process with `factor` times the load.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let mut scaled = self.clone();
@@ -132,7 +132,8 @@ impl Arrivals {
         }
     }
 
-    /// The arrivals themselves, from `start_ns` on. The same seed gives the same arrivals.
+    /// Returns the arrivals from `start_ns` on, in nanoseconds. The same seed gives the same
+    /// arrivals.
     pub fn stream(&self, seed: u64, start_ns: u64) -> ArrivalStream {
         let mut stream = ArrivalStream {
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
@@ -177,7 +178,7 @@ impl ArrivalStream {
         self.next_ns
     }
 
-    /// Goes to the one after it.
+    /// Goes to the next arrival.
     #[inline]
     pub fn advance(&mut self) {
         self.next_ns = self.draw();
@@ -210,12 +211,12 @@ impl ArrivalStream {
         }
     }
 
-    /// Starts the next segment; false if there is none.
+    /// Starts the next segment. Returns false if there is none.
     fn next_segment(&mut self) -> bool {
         let index = self.segment;
         self.segment += 1;
         let (per_second, length_ns) = match &self.arrivals {
-            // Without end, and without requests if the rate is zero.
+            // The segment has no end, and no requests if the rate is zero.
             Arrivals::Poisson { per_second } => {
                 if *per_second <= 0.0 {
                     return false;

@@ -1,11 +1,11 @@
-//! CPU time of a request that makes the service's maximum load the published one.
+//! The CPU time of a request with which the service has its published maximum load.
 //!
-//! MTAT, section 5, defines a service's objective by the load that it just bears with everything in
-//! fast memory: the knee of its curve of latency over load. So the load shows how long a request
-//! takes. Near saturation the wait in an M/G/k queue is exponentially distributed with mean
-//! `E[S] (1 + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the
-//! coefficient of variation of the service time. Its 99th percentile, ln 100 means, plus the
-//! service itself is the objective T at the maximum load λ when
+//! MTAT, section 5, defines a service's objective by the maximum load that it serves with all
+//! memory fast: the knee of its curve of latency by load. So the time of a request follows from the
+//! load. Near saturation the wait in an M/G/k queue is exponentially distributed with mean `E[S] (1
+//! + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the coefficient of
+//! variation of the service time. Its 99th percentile, ln 100 means, plus the service itself is the
+//! objective T at the maximum load λ when
 //!
 //! `ρ = 1 / (1 + ln 100 (1 + c²) / (2 λ (T - E[S])))`, `E[S] = k ρ / λ`.
 //!
@@ -22,7 +22,7 @@ use super::tier::TierCosts;
 pub struct LoadKnee {
     /// Load, in requests per second, at which the 99th percentile reaches the objective.
     pub per_second: f64,
-    /// Objective.
+    /// The objective for the 99th percentile.
     pub slo: Duration,
     /// Server threads.
     pub servers: usize,
@@ -33,11 +33,11 @@ pub struct LoadKnee {
 const ROUNDS: usize = 16;
 
 impl LoadKnee {
-    /// Sets the CPU times of a mix, whose proportions to each other stay (all alike, if they
-    /// are zero), such that the knee comes where it should with every miss at `costs`' first tier.
+    /// Sets the CPU times of a mix, whose proportions to each other stay (all alike, if they are
+    /// zero), so that the knee is at its load with every miss in the first tier of `costs`.
     ///
     /// # Errors
-    /// A figure out of range; misses alone that take longer than a request may.
+    /// A figure is out of its range, or the misses alone take longer than a request may.
     pub fn calibrate(&self, mix: &mut Mix, costs: &TierCosts<'_>) -> Result<(), RequestError> {
         within("maximum load", self.per_second, 1e-3..=1e9, "0.001 to 1e9 requests per second")?;
         within("objective in seconds", self.slo.as_secs_f64(), 1e-9..=1e6, "1 ns to 1e6 s")?;
@@ -67,7 +67,8 @@ impl LoadKnee {
         Ok(())
     }
 
-    /// Mean service time for a knee at the load, given mean and variance of the last guess.
+    /// Mean service time in nanoseconds for a knee at the load, given mean and variance of the last
+    /// guess.
     fn service_ns(&self, (mean, variance): (f64, f64)) -> f64 {
         let lambda = self.per_second * 1e-9;
         let square = if mean > 0.0 { variance / (mean * mean) } else { 0.0 };

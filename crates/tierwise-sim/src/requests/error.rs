@@ -15,7 +15,7 @@ pub enum RequestError {
         /// The range, in words.
         allowed: &'static str,
     },
-    /// Its memory is more units than can be simulated.
+    /// The service's memory has more units than can be simulated.
     #[error(
         "footprint: found {resident}, which is {units} pages or granules; allowed: up to {most}; \
          write a smaller footprint, or a larger granule in [machine]"
@@ -25,7 +25,7 @@ pub enum RequestError {
         resident: Bytes,
         /// Units of it.
         units: u32,
-        /// The most that are allowed.
+        /// The maximum of units.
         most: u32,
     },
     /// A recording lacks pages that a request touches.
@@ -36,10 +36,10 @@ pub enum RequestError {
     Recording {
         /// The missing part.
         what: &'static str,
-        /// The mark that its measured phase starts with.
+        /// The mark at which its measured phase starts.
         mark: String,
     },
-    /// A mix whose shares do not sum up to one, or that touches units it does not have.
+    /// A mix whose shares do not sum up to one, or that touches units that it does not have.
     #[error(
         "a request mix whose shares do not sum up to one, or that touches units beyond its size"
     )]
@@ -47,7 +47,7 @@ pub enum RequestError {
     /// The histogram of response times could not be made.
     #[error("histogram of response times: {0}")]
     Histogram(#[from] hdrhistogram::CreationError),
-    /// The misses alone take longer than a request may at the load wanted.
+    /// The misses alone take longer than a request may take at the configured load.
     #[error(
         "a request spends {memory_ns:.0} ns on misses with everything in fast memory, but \
          {servers} servers at {per_second} requests per second have only {service_ns:.0} ns for \

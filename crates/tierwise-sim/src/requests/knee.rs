@@ -1,5 +1,4 @@
-//! Latency over load, and the max load that a placement bears: MTAT's figures 1 and 8 for one
-//! service.
+//! Latency by load, and the maximum load of a placement: MTAT's figures 1 and 8 for one service.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use super::presets::ServicePreset;
 use super::tenant::RequestTenant;
 use super::tier::{TierCosts, Unwatched};
 
-/// A service with its units where they are.
+/// A service whose units are placed in tiers.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
     /// The service's figures.
@@ -24,7 +23,7 @@ pub struct Placed<'a> {
     pub tier_of: &'a [u8],
     /// Length of each load's trial, in virtual time.
     pub time: Duration,
-    /// Chooses arrivals and touches.
+    /// The seed of arrivals and touches.
     pub seed: u64,
 }
 
@@ -41,7 +40,7 @@ impl Placed<'_> {
     /// violations, but have no response time.
     ///
     /// # Errors
-    /// As [`RequestTenant::new`].
+    /// Those of [`RequestTenant::new`].
     pub fn under(&self, per_second: f64) -> Result<LatencySummary, RequestError> {
         let arrivals = Arrivals::Poisson { per_second };
         let service = self.preset.service(self.mix.clone(), arrivals, self.seed);
@@ -52,12 +51,12 @@ impl Placed<'_> {
         Ok(summary)
     }
 
-    /// The max load whose 99th percentile meets the objective. An overload shows once its queue
-    /// has grown to the objective: the result is too high by about the objective over the time, as
-    /// a share.
+    /// Returns the maximum load at which the 99th percentile meets the objective. An overload is
+    /// noticed only when its queue has grown to the objective. So the result is too high by about
+    /// the share `slo / time`.
     ///
     /// # Errors
-    /// As [`RequestTenant::new`].
+    /// Those of [`RequestTenant::new`].
     pub fn max_load(&self) -> Result<f64, RequestError> {
         let (mut bears, mut breaks) = (0.0, 1.25 * self.capacity());
         while breaks - bears > FINE * breaks {

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use hdrhistogram::{CreationError, Histogram};
 
-/// Maximum distinct response time; longer ones count as this. An hour exceeds every client's
-/// patience.
+/// Maximum distinct response time; longer ones count as this. No client waits for an hour.
 const MAX_NS: u64 = 3_600_000_000_000;
 
-/// Three digits, a thousandth: finer than any difference between policies that is worth telling.
+/// Three digits, a thousandth: finer than any difference between policies that matters.
 const DIGITS: u8 = 3;
 
 /// Response times of a number of requests.
@@ -19,19 +18,19 @@ pub struct LatencySummary {
     pub requests: u64,
     /// Requests that took longer than the objective.
     pub violations: u64,
-    /// Half took no longer.
+    /// The time that half of the requests did not exceed.
     pub p50: Duration,
-    /// 95 % took no longer.
+    /// The time that 95 % did not exceed.
     pub p95: Duration,
-    /// 99 % took no longer.
+    /// The time that 99 % did not exceed.
     pub p99: Duration,
-    /// 99.9 % took no longer.
+    /// The time that 99.9 % did not exceed.
     pub p999: Duration,
-    /// None took longer.
+    /// The longest time.
     pub max: Duration,
 }
 
-/// Response times noted with the requests they belong to.
+/// Response times of a set of requests, and its violations.
 #[derive(Debug, Clone)]
 struct Noted {
     histogram: Histogram<u64>,
@@ -90,7 +89,7 @@ impl Latencies {
         Ok(Self { slo_ns, interval: empty.clone(), ended: empty })
     }
 
-    /// Notes one request.
+    /// Records one request.
     pub fn note(&mut self, response_ns: u64) {
         self.interval.histogram.saturating_record(response_ns);
         self.interval.violations += u64::from(response_ns > self.slo_ns);
@@ -114,7 +113,7 @@ impl Latencies {
         summary
     }
 
-    /// Everything since the measured time started.
+    /// The summary since the measured time started.
     pub fn total(&self) -> LatencySummary {
         let mut all = self.ended.clone();
         all.add(&self.interval);

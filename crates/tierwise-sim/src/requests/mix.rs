@@ -1,9 +1,9 @@
 //! The memory that a request touches: kinds of requests, each with groups of units, and a closed
-//! form for each figure that a simulation of them comes to.
+//! form for each figure that a simulation of them measures.
 //!
 //! Memory is in units of equal size, numbered from 0 by the service itself. A touch of a unit is a
 //! number of last-level misses that come together, because they are neighbours: a record of 1,000
-//! bytes is 16 lines of one page. So a request is a handful of draws however many lines it misses.
+//! bytes is 16 lines of one page. So a request needs few draws, however many lines it misses.
 
 use super::alias::AliasTable;
 use super::tier::TierCosts;
@@ -11,7 +11,7 @@ use super::tier::TierCosts;
 /// The distribution of touches over the units of a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Popularity {
-    /// Each of a range alike.
+    /// Each unit of a range with the same probability.
     Even {
         /// First unit.
         first: u32,
@@ -28,7 +28,7 @@ pub enum Popularity {
 }
 
 impl Popularity {
-    /// The unit that a uniform 64-bit number chooses.
+    /// Returns the unit that a uniform 64-bit number chooses.
     #[inline]
     pub fn choose(&self, draw: u64) -> u32 {
         match self {
@@ -64,9 +64,9 @@ pub struct UnitGroup {
     pub name: &'static str,
     /// Touches per request. A fraction means that some requests make one more.
     pub touches: f64,
-    /// Load misses a touch.
+    /// Load misses per touch.
     pub loads: f64,
-    /// Store misses a touch.
+    /// Store misses per touch.
     pub stores: f64,
     /// The distribution over the units.
     pub units: Popularity,
@@ -124,7 +124,8 @@ impl Mix {
         })
     }
 
-    /// Returns the average misses per request of each unit: the gain of a placement by each.
+    /// Returns the average misses per request of each unit, by which a unit gains from a faster
+    /// tier.
     pub fn misses_by_unit(&self) -> Vec<f64> {
         let mut misses = vec![0.0; self.units as usize];
         for kind in &self.kinds {
@@ -139,8 +140,8 @@ impl Mix {
     }
 
     /// Mean and variance of a request's time, in nanoseconds, with everything in the fastest tier.
-    /// The variance is that between kinds: within one, requests differ by the tiers they touch
-    /// alone.
+    /// The variance is that between kinds: within a kind, requests differ only by the tiers that
+    /// they touch.
     pub fn all_fast(&self, costs: &TierCosts<'_>) -> (f64, f64) {
         let time = |kind: &RequestKind| {
             kind.cpu_ns + kind.groups.iter().map(|g| g.touches * g.touch_ns(0, costs)).sum::<f64>()

@@ -1,21 +1,20 @@
 //! A latency-critical service that answers requests one by one.
 //!
-//! A workload of windows ([`crate::workload`]) goes as fast as its misses let it. A service does
-//! not: its requests come when they come, wait for a server, and are judged by how long they took,
-//! at the 99th percentile. Near its maximum load a few nanoseconds more a miss make its queue grow
-//! without limit, which is why the placement of its pages matters.
+//! A workload of windows ([`crate::workload`]) runs as fast as its misses allow. A service does
+//! not: its requests arrive independently of it, wait for a server, and are judged by the 99th
+//! percentile of their response times. Near its maximum load a few nanoseconds more per miss make
+//! its queue grow without limit. So the placement of its pages matters.
 //!
-//! | file | what it holds |
+//! | file | content |
 //! |---|---|
-//! | [`arrival`] | when requests arrive: Poisson, bursts, load curves |
-//! | [`mix`] | what a request touches; [`recorded`] from a trace, [`layout`] from a program's data
-//! structures |
-//! | [`server`], [`queue`] | first come, first served |
+//! | [`arrival`] | arrival times: Poisson, bursts, load curves |
+//! | [`mix`] | the memory that a request touches; [`recorded`] from a trace, [`layout`] from a program's data structures |
+//! | [`server`], [`queue`] | servers that take requests first come, first served |
 //! | [`latency`] | percentiles and violations |
-//! | [`tenant`] | the service that runs |
-//! | [`tier`], [`watcher`] | the edge to the host: what a miss costs, who watches |
+//! | [`tenant`] | a running service |
+//! | [`tier`], [`watcher`] | the interface to the host: the costs of misses, the monitoring |
 //! | [`calibrate`], [`presets`] | the four services of MTAT, with its figures |
-//! | [`knee`] | latency over load of a placement, and the max load that it bears |
+//! | [`knee`] | latency by load of a placement, and its maximum load |
 
 pub mod alias;
 pub mod arrival;

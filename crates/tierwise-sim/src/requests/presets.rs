@@ -22,11 +22,11 @@ use super::recorded::ServiceRecording;
 use super::tenant::RequestService;
 use super::tier::TierCosts;
 
-/// MTAT's fast memory (section 5, system configuration), on which the services have their published
-/// knees.
+/// Latency of MTAT's fast memory in nanoseconds (section 5, system configuration), on which the
+/// services have their published knees.
 pub const FAST_NS: f64 = 73.0;
 
-/// Its emulated CXL memory.
+/// Latency of MTAT's emulated CXL memory in nanoseconds.
 pub const SLOW_NS: f64 = 202.0;
 
 /// The memory that a service's requests touch.
@@ -54,7 +54,7 @@ pub struct ServicePreset {
     pub resident: Bytes,
     /// Objective for the 99th percentile.
     pub slo: Duration,
-    /// Maximum load in requests per second, everything in fast memory.
+    /// Maximum load in requests per second with all memory fast.
     pub max_per_second: f64,
     /// Server threads.
     pub servers: usize,
@@ -103,7 +103,7 @@ pub const PRESETS: [ServicePreset; 4] = [
 ];
 
 impl ServicePreset {
-    /// The preset of a name.
+    /// The preset with this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
@@ -116,7 +116,7 @@ impl ServicePreset {
         }
     }
 
-    /// Units of a size that its memory takes.
+    /// Number of units of this size that its memory takes.
     pub fn units(&self, unit: Bytes) -> u32 {
         self.resident.0.div_ceil(unit.0.max(1)) as u32
     }

@@ -6,14 +6,14 @@ use super::arrival::ArrivalStream;
 /// Requests that have arrived and not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waiting {
-    /// All.
+    /// All of them.
     pub requests: u64,
     /// Those that have waited for longer than the objective: violations, whenever they are served.
     pub overdue: u64,
 }
 
 impl Waiting {
-    /// Counts them. Takes as long as there are requests waiting.
+    /// Counts them, in time proportional to their number.
     pub(super) fn count(next: &ArrivalStream, now_ns: u64, slo_ns: u64) -> Self {
         let mut waiting = Self::default();
         for arrival in next.clone().take_while(|&at| at < now_ns) {

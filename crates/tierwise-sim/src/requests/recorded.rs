@@ -1,6 +1,6 @@
-//! The memory that a request touches, from a recording: the units are the pages of the trace, each
-//! as popular as it had misses in the measured phase, and a request has as many misses as the phase
-//! had for each of its operations.
+//! The memory that a request touches, from a recording: the units are the pages of the trace. The
+//! popularity of each is in proportion to its misses in the measured phase. A request has as many
+//! misses as the phase had per operation.
 
 use tierwise_trace::Window;
 
@@ -37,7 +37,7 @@ struct RecordedPage {
 }
 
 impl Mix {
-    /// A mix of one kind of request, without CPU time.
+    /// Makes a mix of one kind of request, without CPU time.
     ///
     /// # Errors
     /// The recording counts no operations or misses in the phase, or `lines_together` is below one.

@@ -1,7 +1,7 @@
 //! Servers: k threads that take requests first come, first served.
 //!
 //! Requests start in the order in which they arrive, each when the first server becomes free. So
-//! the times at which the servers become free are all the state there is, however long the queue.
+//! the times at which the servers become free are the whole state, however long the queue is.
 //!
 //! ```
 //! use tierwise_sim::requests::server::Servers;
@@ -17,8 +17,8 @@
 
 use super::error::{RequestError, within};
 
-/// A request's server is found by going through all of them, which is cheap for as many as one
-/// socket has.
+/// Maximum number of servers. A request's server is found by a search of all of them, which is
+/// cheap for as many as one socket has.
 pub const MAX_SERVERS: usize = 64;
 
 /// Server threads.
@@ -29,10 +29,10 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Idle servers at a time.
+    /// Makes servers that are idle at `now_ns`.
     ///
     /// # Errors
-    /// None, or more than [`MAX_SERVERS`].
+    /// There are none, or more than [`MAX_SERVERS`].
     pub fn new(servers: usize, now_ns: u64) -> Result<Self, RequestError> {
         within("servers", servers as f64, 1.0..=MAX_SERVERS as f64, "1 to 64")?;
         Ok(Self { free_ns: vec![now_ns; servers] })

@@ -17,8 +17,8 @@ pub const YCSB_THETA: f64 = 0.99;
 pub enum Skew {
     /// All alike.
     Even,
-    /// The record of rank r in proportion to `r^-theta`, records in an order that has nothing to do
-    /// with their ranks (YCSB's scrambled zipfian).
+    /// The record of rank r in proportion to `r^-theta`, with records in an order that is
+    /// independent of their ranks (YCSB's scrambled zipfian).
     Zipfian(f64),
 }
 

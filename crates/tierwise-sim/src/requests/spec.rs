@@ -16,10 +16,11 @@ use super::skew::Skew;
 use super::tenant::RequestService;
 use super::tier::TierCosts;
 
-/// Most units of a service's memory: each takes some 60 bytes, so that a service takes 2 GiB.
+/// Maximum number of units of a service's memory. Each takes some 60 bytes, so a service takes at
+/// most 2 GiB.
 const MAX_UNITS: u32 = 1 << 25;
 
-/// YCSB's default skew.
+/// YCSB's default exponent, as [`super::skew::YCSB_THETA`].
 const YCSB_ZIPFIAN: f64 = 0.99;
 
 /// The memory that a request touches.
@@ -56,18 +57,18 @@ pub struct ServiceSpec {
     pub servers: usize,
     /// Its objective for the 99th percentile of response times.
     pub slo: Duration,
-    /// The load at which it meets the objective no more with everything in fast memory: its knee,
-    /// from which the CPU time of a request follows.
+    /// The maximum load at which it meets the objective with all memory fast: its knee, from which
+    /// the CPU time of a request follows.
     pub max_per_second: f64,
-    /// Latency of the fast memory on which that is so, in nanoseconds; `None` for the scenario's
-    /// machine.
+    /// Latency of the fast memory that has this knee, in nanoseconds; `None` for that of the
+    /// scenario's machine.
     pub knee_ns: Option<f64>,
     /// The process by which requests arrive.
     pub arrivals: Arrivals,
 }
 
 impl ServiceSpec {
-    /// Units of a size that its memory takes.
+    /// Number of units of this size that its memory takes.
     pub fn units(&self, unit: Bytes) -> u32 {
         self.resident.0.div_ceil(unit.0.max(1)).min(u64::from(u32::MAX - 1)) as u32
     }

@@ -43,7 +43,7 @@ use super::server::Servers;
 use super::tier::{TIERS, TierCosts, Touch, Touches};
 use crate::hash::mix as scramble;
 
-/// A service as it is described.
+/// The description of a service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestService {
     /// The process by which requests arrive.
@@ -54,7 +54,7 @@ pub struct RequestService {
     pub servers: usize,
     /// Objective: a request that takes longer is a violation.
     pub slo: Duration,
-    /// Chooses arrivals and touches.
+    /// The seed of arrivals and touches.
     pub seed: u64,
 }
 
@@ -76,20 +76,21 @@ pub struct StepWork {
     pub started: u64,
     /// Misses by the tier that served them.
     pub tiers: Vec<TierMisses>,
-    /// Servers' time, of all that follows.
+    /// Servers' time: the sum of the following four.
     pub busy_ns: f64,
     /// CPU time of the requests themselves.
     pub cpu_ns: f64,
     /// Time waited for misses.
     pub memory_ns: f64,
-    /// Time that watching took from requests (hint faults, samples).
+    /// Time that monitoring took from requests (hint faults, samples).
     pub watched_ns: f64,
     /// Stalls paid.
     pub stalled_ns: f64,
 }
 
 impl StepWork {
-    /// Servers' time of the same requests with everything in the fastest tier, idle, unwatched.
+    /// Servers' time of the same requests with all memory in the fastest tier, at these idle
+    /// latencies, without monitoring and stalls.
     pub fn all_fast_ns(&self, load_ns: f64, store_ns: f64) -> f64 {
         let memory = |m: &TierMisses| m.loads * load_ns + m.stores * store_ns;
         self.cpu_ns + self.tiers.iter().map(memory).sum::<f64>()
@@ -106,8 +107,8 @@ impl StepWork {
 /// Shares of a touch or of the draws are counted in 2^-32.
 const ONE: f64 = 4_294_967_296.0;
 
-/// Units drawn at a time: that many lookups in an alias table overlap in the CPU, where one by
-/// one each would wait for its cache line. 64 take a kilobyte or two with all groups.
+/// Units drawn at a time: that many lookups in an alias table overlap in the CPU. One by one, each
+/// would wait for its cache line. 64 take a kilobyte or two with all groups.
 const BATCH: usize = 64;
 
 /// A group as a run uses it.
@@ -119,7 +120,7 @@ struct Drawn {
     next: usize,
     loads: f64,
     stores: f64,
-    /// Touches a request, in 2^-32.
+    /// Touches per request, in 2^-32.
     step: u64,
     /// The part of a touch that is due, in 2^-32.
     due: u64,
@@ -191,10 +192,11 @@ pub struct RequestTenant {
 }
 
 impl RequestTenant {
-    /// A service that starts at a time.
+    /// Makes a service that starts at `start_ns`.
     ///
     /// # Errors
-    /// Arrivals or servers that cannot be; a mix whose shares or units do not fit together.
+    /// Arrivals or servers are out of their ranges, or the mix's shares or units do not fit
+    /// together.
     pub fn new(service: &RequestService, start_ns: u64) -> Result<Self, RequestError> {
         service.arrivals.check()?;
         if !service.mix.is_sound() {
@@ -217,7 +219,8 @@ impl RequestTenant {
             cached: service.mix.cached.clone(),
             servers: Servers::new(service.servers, start_ns)?,
             latencies: Latencies::new(service.slo)?,
-            // Arrivals and touches are independent: a policy's run has the requests of another's.
+            // Arrivals and touches are independent: runs of different policies have the same
+            // requests.
             rng: Xoshiro256PlusPlus::seed_from_u64(scramble(!service.seed)),
             pending_stall_ns: 0.0,
             now_ns: start_ns,
@@ -245,8 +248,8 @@ impl RequestTenant {
         self.pending_stall_ns += ns;
     }
 
-    /// Requests that have arrived and not started, and how many of them have already waited for
-    /// longer than the objective.
+    /// Requests that have arrived and not started, and the number of them that have already waited
+    /// for longer than the objective.
     pub fn waiting(&self) -> Waiting {
         Waiting::count(&self.stream, self.now_ns, self.latencies.slo_ns())
     }
@@ -256,7 +259,7 @@ impl RequestTenant {
         self.servers.backlog_ns(self.now_ns)
     }
 
-    /// Lets all requests start that can before `to_ns`, with units in the tiers that `tier_of`
+    /// Starts all requests that can start before `to_ns`, with units in the tiers that `tier_of`
     /// gives and misses at `costs`. `tier_of` must have an entry for every unit of the mix, each a
     /// tier of `costs`.
     pub fn advance<T: Touches>(
@@ -295,7 +298,7 @@ impl RequestTenant {
         }
     }
 
-    /// Serves one request; its time in whole nanoseconds.
+    /// Serves one request. Returns its time in whole nanoseconds.
     #[inline]
     fn request<T: Touches>(&mut self, at_ns: u64, tier_of: &[u8], touches: &mut T) -> u64 {
         let kind = if self.kinds.len() == 1 {

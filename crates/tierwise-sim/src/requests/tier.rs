@@ -1,9 +1,9 @@
-//! The edge to the host: current costs of misses, and the monitor of the touches.
+//! The interface to the host: current costs of misses, and the monitor of the touches.
 
 use tierwise_core::topology::Topology;
 
-/// A request's wait for one miss in each tier, in nanoseconds, fastest first: the loaded
-/// latency over the misses that a thread keeps in flight.
+/// A request's wait for one miss in each tier, in nanoseconds, fastest first: the loaded latency
+/// divided by the misses that a thread keeps in flight.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TierCosts<'a> {
     /// A load.
@@ -15,7 +15,7 @@ pub struct TierCosts<'a> {
 /// The engine's tiers, and one for units in no tier.
 pub(super) const TIERS: usize = Topology::MAX_TIERS + 1;
 
-/// A request touches a unit.
+/// A request's touch of a unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Touch {
     /// The unit.
@@ -31,7 +31,7 @@ pub struct Touch {
 }
 
 impl Touch {
-    /// Returns true if it writes.
+    /// Returns true if the touch has stores.
     pub fn writes(&self) -> bool {
         self.stores > 0.0
     }
@@ -39,12 +39,13 @@ impl Touch {
 
 /// The monitor of the touches: reference bits, hint faults, samples.
 pub trait Touches {
-    /// A request touches a unit. Returns the nanoseconds that its being watched costs the request.
-    /// A unit that every request accesses in the caches is touched once per step, without a miss.
+    /// Handles a request's touch of a unit. Returns the cost of its monitoring for the request in
+    /// nanoseconds. A unit that every request accesses in the caches is touched once per step,
+    /// without a miss.
     fn touch(&mut self, touch: &Touch) -> f64;
 }
 
-/// No monitoring.
+/// A monitor that reports nothing and costs nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;
 

@@ -1,8 +1,7 @@
 //! Monitoring of a service's touches: reference and dirty bits, hint faults, samples of
 //! misses.
 //!
-//! It differs from [`crate::monitor`] in that nothing is worked out later: a request touches, and
-//! the bit is set.
+//! Unlike [`crate::monitor`], it computes nothing later: a request's touch sets the bit at once.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::units::PageId;
@@ -84,7 +83,7 @@ impl Watcher {
         self.trapping[index] = self.pages as f32;
     }
 
-    /// Takes that back: the unit migrated, or its fault is no longer wanted.
+    /// Removes the poison of a unit that migrated or whose fault is no longer needed.
     pub fn unpoison(&mut self, local: u32) {
         if let Some(poisoned) = self.poisoned.get_mut(local as usize) {
             *poisoned = false;
@@ -98,8 +97,8 @@ impl Watcher {
         let Some(trapping) = self.trapping.get_mut(index).filter(|pages| **pages > 0.0) else {
             return 0.0;
         };
-        // A touch falls on any of the unit's pages alike: it traps if that page has not trapped
-        // yet.
+        // A touch hits every page of the unit with the same probability. It traps if that page has
+        // not trapped yet.
         let traps = f64::from(*trapping) / self.pages;
         *trapping = (f64::from(*trapping) - traps) as f32;
         let half = f64::from(*trapping) <= self.pages / 2.0;
@@ -109,7 +108,8 @@ impl Watcher {
         traps * self.hint_fault_ns
     }
 
-    /// Counts a touch; true whenever half of the unit's pages were touched since the last time.
+    /// Counts a touch. Returns true whenever half of the unit's pages were touched since the last
+    /// time.
     #[inline]
     fn sees(&mut self, local: u32) -> bool {
         if self.reporting_touches <= 1.0 {

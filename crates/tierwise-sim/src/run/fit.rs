@@ -14,8 +14,8 @@ use crate::scenario::{Scenario, WorkloadSpec};
 /// trace that is replayed without a scenario. Recordings are of minutes.
 const MAX_UNENDED_NS: f64 = 86_400e9;
 
-/// A trace of a few bytes can describe a run of years. Without an end of the scenario's
-/// or the workload's, at most a day is replayed.
+/// Refuses workloads that run for more than a day, if neither the scenario nor the workload has an
+/// end. A trace of a few bytes can describe a run of years.
 pub(super) fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), SimError> {
     for (workload, ready) in scenario.workloads.iter().zip(ready) {
         let Ready::Loaded(part) = ready else { continue };
@@ -31,7 +31,7 @@ pub(super) fn check_lengths(scenario: &Scenario, ready: &[Ready]) -> Result<(), 
     Ok(())
 }
 
-/// An objective that a request misses even alone, with everything fast, is a mistake.
+/// Refuses an objective that a request misses even alone, with all memory fast.
 pub(super) fn check_slo(
     workload: &WorkloadSpec,
     spec: &ServiceSpec,
@@ -54,12 +54,12 @@ pub(super) fn check_slo(
     Err(impossible(workload, why))
 }
 
-/// The refusal of a workload.
+/// Makes the error that refuses a workload.
 pub(super) fn impossible(workload: &WorkloadSpec, why: impl std::fmt::Display) -> SimError {
     SimError::Scenario(format!("workload \"{}\": {why}", workload.name))
 }
 
-/// A trace counts in its own base pages; on a machine with others it would be another program.
+/// Refuses a trace whose base pages are not the machine's: there it would be another program.
 pub(super) fn check_page_size(
     workload: &WorkloadSpec,
     opened: &Opened,
@@ -75,7 +75,7 @@ pub(super) fn check_page_size(
     Err(impossible(workload, why))
 }
 
-/// A tenant that can never fit is a mistake in the scenario, not an outcome.
+/// Refuses tenants that can never fit: they are a mistake in the scenario, not an outcome.
 pub(super) fn check_sizes(
     scenario: &Scenario,
     machine: &Machine,

@@ -1,5 +1,5 @@
-//! Memory-mode (2LM): the CPU uses the fast memory as a cache of the slow one, and no
-//! software chooses.
+//! Memory-mode (2LM): the CPU uses the fast memory as a cache of the slow memory, and software
+//! places no pages.
 //!
 //! The cache is direct-mapped and physically indexed: pages whose numbers are alike modulo the fast
 //! memory's size contend for the same lines. Within a window their accesses are interleaved, so a
@@ -9,7 +9,7 @@
 //! cache under the independent reference model. A hit costs the fast latency; a miss costs the tag
 //! check in fast memory and then the slow latency (Izraelevitz et al. 2019, section 2.1). Not
 //! modelled: bandwidth, the write-back of dirty lines, and lines that stay from one window to the
-//! next; the first two make the real thing slower, the last makes it faster.
+//! next; the first two make the real machine slower, the last makes it faster.
 
 use tierwise_trace::Window;
 
@@ -61,8 +61,8 @@ pub fn memory_mode(prepared: &Prepared) -> Result<PolicyResult, SimError> {
     Ok(policy_result("memory-mode", &measured, Vec::new()))
 }
 
-/// Nanoseconds that a window's misses take, how many of them the cache serves, and how many there
-/// are.
+/// Returns the nanoseconds that a window's misses take, the misses that the cache serves, and all
+/// misses.
 fn serve(window: &Window, places: usize, fast: &TierModel, slow: &TierModel) -> (f64, f64, f64) {
     let count =
         |a: &tierwise_trace::PageAccess| f64::from(a.load_misses) + f64::from(a.store_misses);

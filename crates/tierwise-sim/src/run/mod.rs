@@ -33,26 +33,27 @@ use crate::result::RunOutput;
 /// Options of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RunOptions {
-    /// Random seed.
+    /// The seed of all random choices.
     pub seed: u64,
-    /// Run the checkers after every step.
+    /// True if the checkers run after every step.
     pub check: bool,
-    /// Collect the course of the run at this interval.
+    /// The interval of the timeline; `None` for no timeline.
     pub timeline: Option<Duration>,
-    /// Collect the heat map, with columns as long as the timeline's interval (or a second).
+    /// True if the heat map is collected, with columns as long as the timeline's interval (or a
+    /// second).
     pub heat_map: bool,
-    /// Record the decisions and their reasons.
+    /// True if the decisions and their reasons are recorded.
     pub record: bool,
-    /// Faults to put into the run.
+    /// Faults to inject into the run.
     pub injection: Injection,
 }
 
-/// Runs a recipe to the scenario's end. `progress` is called now and then with the share done, 0 to
+/// Runs a recipe to the scenario's end. `progress` is called repeatedly with the share done, 0 to
 /// 1.
 ///
 /// # Errors
-/// The recipe does not fit the machine, a trace turned out damaged, or a checker found the
-/// simulator itself wrong.
+/// The recipe does not fit the machine, a trace is damaged, or a checker found the simulator itself
+/// wrong.
 pub fn run(
     prepared: &Prepared,
     recipe: &Recipe,
@@ -105,19 +106,19 @@ fn drive<O: Observer<SimulatedHost>>(
     Ok(())
 }
 
-/// Half as much again: watermarks are a share of the tier, and everything must fit above them.
+/// Returns half as much again as `resident`: watermarks are a share of the tier, and all pages must
+/// fit above them.
 fn room_for(resident: Pages) -> Pages {
     Pages(resident.0 * 3 / 2 + 1024)
 }
 
-/// The machine that a bound is measured on: one tier made large enough for everything, and the
-/// reserve of the others left out of account.
+/// Returns the machine on which a bound is measured: one tier is made large enough for all pages.
 fn machine_for(prepared: &Prepared, bound: Option<Bound>) -> Machine {
     let mut machine = prepared.machine().clone();
     let all = room_for(Pages(prepared.resident_pages())).in_bytes(machine.page_size);
     let enough = |capacity: &mut Bytes| *capacity = (*capacity).max(all);
     if bound.is_some() {
-        // Everything in one kind of memory: nothing is left for the CPU to manage.
+        // All pages are in one kind of memory, so the CPU has no tier to manage.
         machine.hardware = None;
     }
     match bound {

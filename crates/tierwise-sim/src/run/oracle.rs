@@ -1,4 +1,5 @@
-//! The oracle's run: every window takes its bound. Nothing is simulated, so nothing can fail.
+//! The oracle's run: every window takes the time of its bound. Nothing is simulated, so no workload
+//! can run out of memory.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::result::{RunOutput, TenantPoint, TenantResult, TimelinePoint};
 use crate::windows::Windows;
 use crate::workload::{Work, Workload};
 
-/// A window that was run: its time, its duration, its work.
+/// A window that was run: its start, its duration, its work.
 struct Span {
     from_ns: f64,
     took_ns: f64,
@@ -46,7 +47,7 @@ fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), 
     let end = [spec.stop, prepared.scenario().duration].into_iter().flatten().min();
     let end_ns = end.map_or(f64::INFINITY, |d| d.as_nanos() as f64);
     let mut now = spec.start.as_nanos() as f64;
-    // A workload that is never placed: it only knows how much work its windows are.
+    // This workload is never placed. It only gives the work of its windows.
     let mut workload = Workload::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
     workload.threads = f64::from(spec.threads);
     let mut work = Work::none(prepared.machine().tiers.len());
@@ -117,7 +118,7 @@ fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> Tenan
     }
 }
 
-/// One point for each interval: each window's work spread evenly over the time it took.
+/// One point for each interval: each window's work is spread evenly over its time.
 fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<TimelinePoint> {
     let every = (every.as_nanos() as f64).max(1.0);
     let end = spans.iter().flatten().map(|s| s.from_ns + s.took_ns).fold(0.0, f64::max);

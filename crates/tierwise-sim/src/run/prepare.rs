@@ -27,7 +27,7 @@ use crate::service::RunningService;
 use crate::windows::{LoadError, LoadedTrace, Part, Shape, Windows};
 use crate::workload::{Workload, WorkloadKind};
 
-/// A scenario with its traces loaded, ready to be run any number of times, also at once.
+/// A scenario with its traces loaded, ready to run any number of times, also concurrently.
 pub struct Prepared {
     scenario: Scenario,
     machine: Machine,
@@ -51,7 +51,7 @@ pub(super) enum Ready {
 }
 
 impl Ready {
-    /// On a machine of other sizes, where the oracle's bounds are others.
+    /// Returns the workload on a machine of other sizes, with the oracle's bounds there.
     fn resized(&self, workload: &WorkloadSpec, machine: &Machine) -> Self {
         match self {
             Self::Loaded(part) => {
@@ -72,16 +72,16 @@ impl Ready {
 /// Bytes of a base page of the generators, recordings and services that a machine of granules runs.
 const BASE_PAGE: u64 = 4096;
 
-/// Rows of a generated workload that are kept in memory, so that several runs need not make them
-/// again: a row is 24 bytes, so this is at most half a gigabyte.
+/// Rows of a generated workload that are kept in memory, so that several runs need not generate
+/// them again: a row is 24 bytes, so this is at most half a gigabyte.
 const MAX_ROWS_KEPT: u64 = 20_000_000;
 
 impl Prepared {
     /// Opens the files of the scenario.
     ///
     /// # Errors
-    /// A trace that is missing or damaged, a generator's impossible parameters, a tenant larger
-    /// than the machine.
+    /// A trace is missing or damaged, a generator's parameters are impossible, or a tenant is
+    /// larger than the machine.
     pub fn load(scenario: Scenario) -> Result<Self, SimError> {
         let loaded: Vec<Opened> = scenario
             .workloads
@@ -108,10 +108,10 @@ impl Prepared {
         Ok(Self { scenario, machine, ready, tenants, learning })
     }
 
-    /// The same workloads on a machine whose tiers have other sizes. Nothing is read again.
+    /// Returns the same workloads on a machine whose tiers have other sizes. Nothing is read again.
     ///
     /// # Errors
-    /// A tenant, or the tenants' floors, do not fit.
+    /// A tenant does not fit, or the tenants' floors do not.
     pub fn resized(&self, sizes: Vec<TierSize>) -> Result<Self, SimError> {
         let scenario = Scenario { sizes, ..self.scenario.clone() };
         let resident = Pages(self.resident_pages()).in_bytes(scenario.machine.page_size);
@@ -180,7 +180,7 @@ impl Prepared {
     /// The windows of a workload, from the start.
     ///
     /// # Errors
-    /// A generator's impossible parameters.
+    /// A generator's parameters are impossible.
     pub fn windows(&self, workload: usize) -> Result<Windows, SimError> {
         let w = &self.scenario.workloads[workload];
         match &self.ready[workload] {
@@ -244,7 +244,7 @@ impl Prepared {
         Ok(host)
     }
 
-    /// The tier that the CPU manages, if it does.
+    /// The tier that the CPU manages, if there is one.
     fn managed(&self, machine: &Machine, seed: u64) -> Result<Option<ManagedNode>, SimError> {
         let Some(hardware) = machine.hardware else { return Ok(None) };
         for (workload, ready) in self.scenario.workloads.iter().zip(&self.ready) {
@@ -418,5 +418,5 @@ fn measured_from(workload: &WorkloadSpec, program: &LoadedTrace) -> Result<usize
 fn unknown_mark(workload: &WorkloadSpec, key: &str, mark: &str, program: &LoadedTrace) -> SimError {
     let marks: Vec<&str> = program.marks().collect();
     let known = if marks.is_empty() { "none".to_owned() } else { marks.join(", ") };
-    impossible(workload, format!("{key} = \"{mark}\" is no mark of its trace; it has: {known}"))
+    impossible(workload, format!("{key} = \"{mark}\" is not a mark of its trace; it has: {known}"))
 }

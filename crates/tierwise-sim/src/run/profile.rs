@@ -1,4 +1,4 @@
-//! Profiles as files: a tenant's throughput against the fast memory that it holds.
+//! Profiles as files: a tenant's throughput as a function of its fast memory.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use crate::error::SimError;
 pub struct ProfileFile {
     /// The workload that was profiled.
     pub name: String,
-    /// The scenario or trace it came from, and how it was measured.
+    /// The scenario or trace of the measurement, and its method.
     pub source: String,
-    /// Ascending by fast memory.
+    /// The measurements, ascending by fast memory.
     pub points: Vec<ProfilePoint>,
 }
 
@@ -24,17 +24,17 @@ pub struct ProfileFile {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProfilePoint {
-    /// Fast memory it could hold.
+    /// Bytes of fast memory that it could hold.
     pub fast_bytes: u64,
     /// Instructions per second.
     pub throughput: f64,
 }
 
 impl ProfileFile {
-    /// As the engine takes it.
+    /// Returns the profile for the engine.
     ///
     /// # Errors
-    /// The points are no profile.
+    /// The points do not make a profile.
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         Profile::new(self.points.iter().map(|p| (Bytes(p.fast_bytes), p.throughput)).collect())
     }
@@ -43,7 +43,7 @@ impl ProfileFile {
 /// Reads a profile.
 ///
 /// # Errors
-/// The file cannot be read, is no JSON of this form, or its points are no profile.
+/// The file cannot be read, is not JSON of this form, or its points do not make a profile.
 pub fn read_profile(path: &Path) -> Result<Profile, SimError> {
     let wrong = |why: String| {
         SimError::Scenario(format!(

@@ -1,5 +1,5 @@
-//! The CPU's counters of a workload in each interval, beside its slowdown in it:
-//! the training samples of a slowdown classifier (Memstrata, section 4.2).
+//! The CPU's counters and the slowdown of a workload in each interval: the training samples of a
+//! slowdown classifier (Memstrata, section 4.2).
 
 use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::observe::{CpuCounters, Observation};
@@ -18,19 +18,19 @@ pub struct IntervalSample {
     pub counters: CpuCounters,
     /// The share of its misses that slow memory served, which no counter shows.
     pub miss_ratio: f64,
-    /// Time taken over the time with everything in fast memory.
+    /// Time divided by the time with all memory fast.
     pub slowdown: f64,
 }
 
-/// The interval of Memstrata's allocator.
+/// The interval of Memstrata's allocator, in nanoseconds.
 const INTERVAL_NS: u64 = 10_000_000_000;
 
-/// Adds up until an interval is over.
+/// Sums up the counters of an interval.
 struct Collector {
     out: Vec<IntervalSample>,
     sum: CpuCounters,
     since: u64,
-    /// Time with everything fast, misses and slow misses, when the interval started.
+    /// The time with all memory fast, the misses and the slow misses when the interval started.
     before: (f64, f64, f64),
 }
 
@@ -61,13 +61,13 @@ impl Observer<SimulatedHost> for Collector {
     }
 }
 
-/// Runs a scenario's first workload on its hardware-managed machine, with nothing moved, and gives
+/// Runs a scenario's first workload on its hardware-managed machine, without moves, and returns
 /// each interval of its measured part.
 ///
 /// # Errors
-/// Like [`super::run`]; the machine has no managed tier.
+/// Those of [`super::run`], and a machine without a managed tier.
 pub fn samples(prepared: &Prepared, options: &RunOptions) -> Result<Vec<IntervalSample>, SimError> {
-    // With one tenant no other lends: the recipe only requests the counters, every ten seconds.
+    // There is one tenant, so none lends: the recipe only requests the counters, every ten seconds.
     let recipe =
         Recipe::named("flat-memstrata").map_err(tierwise_core::engine::EngineError::from)?;
     let mut config = EngineConfig::new(recipe);

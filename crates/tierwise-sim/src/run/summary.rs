@@ -1,4 +1,4 @@
-//! Turns the accounts of a run into its result.
+//! Converts the accounts of a run into its result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::workload::WorkloadState;
 /// Totals of one tenant's measured part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
-    /// Nanoseconds it took: of a service, its servers' time.
+    /// Nanoseconds that the work took; for a service, its servers' time.
     pub(super) took_ns: f64,
     /// Nanoseconds that passed.
     pub(super) wall_ns: f64,
@@ -35,7 +35,7 @@ pub(super) struct Measured {
     pub(super) misses: f64,
 }
 
-/// A ratio that is 1 when nothing was done.
+/// Returns `a / b`; 1 if no work was done.
 fn ratio(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { 1.0 }
 }
@@ -50,7 +50,7 @@ impl Measured {
         let end = account.ended.unwrap_or(now);
         let wall = account.measured_from.map_or(0, |from| end.saturating_sub(from));
         Self {
-            // A service is as slow as its servers were; the time between requests does not count.
+            // A service is as slow as its servers; the time between requests does not count.
             took_ns: if service { account.busy_ns } else { wall as f64 },
             wall_ns: wall as f64,
             all_fast_ns: work.all_fast_ns,
@@ -66,7 +66,7 @@ impl Measured {
         share(self.instructions, self.wall_ns * 1e-9)
     }
 
-    /// Times slower than with everything fast.
+    /// The time divided by that with all memory fast.
     pub(super) fn slowdown(&self) -> f64 {
         ratio(self.took_ns, self.all_fast_ns)
     }
@@ -77,7 +77,7 @@ impl Measured {
     }
 }
 
-/// The policy's line from its tenants' measures. Moves and overhead are left at zero.
+/// Computes the policy's result from its tenants' measures. Moves and overhead are left at zero.
 pub(super) fn policy_result(
     name: &str,
     measured: &[Measured],

@@ -1,4 +1,4 @@
-//! Scenarios moved to hardware-managed machines: the paper's settings (Memstrata, sections 3.2, 3.3
+//! Scenarios on hardware-managed machines, with the paper's settings (Memstrata, sections 3.2, 3.3
 //! and 6.1).
 
 use tierwise_core::units::Bytes;
@@ -7,24 +7,24 @@ use tierwise_trace::generate::GeneratorSpec;
 use super::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 
-/// The managed tier's size over the workloads' need: virtual machines' sizes are
-/// rounded up, and the kernel keeps its watermarks.
+/// The managed tier's size, divided by the workloads' need: virtual machines' sizes are rounded up,
+/// and the kernel keeps its watermarks.
 pub const ROOM: f64 = 1.1;
 
-/// Misses in flight per thread of the recorded programs. A recording does not contain it; a core of
-/// today has ten to sixteen line fill buffers, and a workload that follows pointers uses one. Four
+/// Misses in flight per thread of the recorded programs. A recording does not contain it; a current
+/// core has ten to sixteen line fill buffers, and a workload that follows pointers uses one. Four
 /// is an assumption, the same for all of them.
 pub const OVERLAP: f64 = 4.0;
 
-/// The same workloads with that overlap.
+/// Returns the scenario with [`OVERLAP`] misses in flight per thread.
 #[must_use]
 pub fn overlapped(mut scenario: Scenario) -> Scenario {
     scenario.workloads.iter_mut().for_each(|w| w.memory_level_parallelism = OVERLAP);
     scenario
 }
 
-/// The sizes of a dedicated and a managed tier, of which the first has this share of the resident
-/// set.
+/// Returns the sizes of a dedicated and a managed tier; the dedicated tier has this share of the
+/// resident set.
 pub fn sizes(dedicated: f64) -> Vec<TierSize> {
     let first = if dedicated > 0.0 {
         TierSize::ShareOfResident(dedicated)
@@ -34,8 +34,8 @@ pub fn sizes(dedicated: f64) -> Vec<TierSize> {
     vec![first, TierSize::ShareOfResident((1.0 - dedicated) * ROOM)]
 }
 
-/// The same workloads in Flat Memory Mode at 1:1, with this share of the resident set dedicated (0:
-/// none; a third is the paper's mixed mode).
+/// Returns the same workloads in Flat Memory Mode at 1:1, with this share of the resident set
+/// dedicated (0: none; a third is the paper's mixed mode).
 ///
 /// ```
 /// use tierwise_core::units::Bytes;
@@ -69,8 +69,8 @@ pub fn flat(scenario: &Scenario, dedicated: f64, colouring: Colouring) -> Scenar
     scenario
 }
 
-/// The same workloads in 2LM, with as much fast memory for a cache as in Flat Memory Mode, and slow
-/// memory for all of them: two bytes behind each byte of the cache.
+/// Returns the same workloads in 2LM, with as much fast memory for a cache as in Flat Memory Mode,
+/// and slow memory for all of them: two bytes behind each byte of the cache.
 pub fn two_level(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let mode = ManagementMode::TwoLevel(Ratio::TWO);
@@ -86,7 +86,7 @@ const LINES_PER_WINDOW: u64 = 1 << 28;
 /// Instructions for each line that the neighbour reads: load, add, compare and branch.
 const INSTRUCTIONS_A_LINE: u64 = 4;
 
-/// A neighbour that goes over memory as large as the workload's as fast as it can, as a memory
+/// Makes a neighbour that reads memory as large as the workload's as fast as it can, as a memory
 /// latency checker does: without end, with six threads (section 3.3).
 pub fn noisy_neighbour(resident: Bytes) -> WorkloadSpec {
     let pages = resident.in_pages(Bytes(4096)).0.max(4);

@@ -54,11 +54,10 @@ pub struct WorkloadSpec {
     pub dilation: u32,
     /// Number of pages per recorded page, which share its accesses evenly. At least 1.
     pub scale: u32,
-    /// The size that the whole recorded program is mapped onto ([`crate::rescale`]); `None`: as
+    /// The size to which the whole recorded program is mapped ([`crate::rescale`]); `None`: as
     /// recorded.
     pub footprint: Option<Bytes>,
-    /// Threads that share the workload's work evenly, beside those it was recorded with. At least
-    /// 1.
+    /// Threads that share the workload's work evenly, beside the recorded threads. At least 1.
     pub threads: u32,
     /// Runs of the measured part. At least 1.
     pub loops: u32,
@@ -67,15 +66,15 @@ pub struct WorkloadSpec {
     /// The mark at which the workload ends (a server's shutdown, for example); `None`: the last
     /// window.
     pub measure_to: Option<String>,
-    /// Time of its start.
+    /// The time of its start.
     pub start: Duration,
     /// Time at which it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
     /// True if its address space is mapped with huge pages where 2 MiB of it are populated
     /// together.
     pub huge_pages: bool,
-    /// Cache misses that a thread keeps in flight: a miss costs latency / this. 1 is a pointer
-    /// chase.
+    /// Cache misses that a thread keeps in flight: a miss costs the latency divided by this number.
+    /// 1 is a pointer chase.
     pub memory_level_parallelism: f64,
 }
 
@@ -130,20 +129,20 @@ pub enum TierSize {
     ShareOfResident(f64),
 }
 
-/// Everything that a run depends on, besides the policy and the seed.
+/// Everything on which a run depends, besides the policy and the seed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// Its name in output.
     pub name: String,
     /// The purpose of the scenario, in one sentence.
     pub summary: String,
-    /// The machine, whose tiers have the capacities of `sizes`: ask [`Scenario::resolve`].
+    /// The machine. [`Scenario::resolve`] gives its tiers the capacities of `sizes`.
     pub machine: Machine,
     /// The sizes of the machine's tiers, fastest first. Empty: as in `machine`.
     pub sizes: Vec<TierSize>,
     /// Costs of the kernel's work.
     pub costs: Costs,
-    /// Limits on moving.
+    /// The limit on migrations.
     pub budget: Budget,
     /// The workloads.
     pub workloads: Vec<WorkloadSpec>,
@@ -152,7 +151,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The machine with its tiers sized for workloads whose peak resident sets sum up to
+    /// Returns the machine with its tiers sized for workloads whose peak resident sets sum up to
     /// `resident`.
     pub fn resolve(&self, resident: Bytes) -> Machine {
         let mut machine = self.machine.clone();

@@ -1,4 +1,4 @@
-//! `[workload.generator]`: a workload made of arithmetic.
+//! `[workload.generator]`: a generated workload.
 
 use tierwise_core::config::{ConfigError, Section};
 use tierwise_core::units::Bytes;
@@ -7,7 +7,7 @@ use tierwise_trace::generate::{self, GENERATORS, GenerateError, GeneratorSpec, M
 use super::combination;
 use crate::scenario::WorkloadSource;
 
-/// Bytes of the base pages that generators count in.
+/// Bytes of the base pages in which generators count.
 const PAGE: Bytes = Bytes(4096);
 
 /// A terabyte: beyond it, a simulation's own tables no longer fit an ordinary machine's memory.
@@ -22,11 +22,11 @@ pub(super) fn generator(section: &Section<'_>) -> Result<WorkloadSource, ConfigE
     let spec = spec(section)?;
     section.finish()?;
     combination::generator(section, pattern)?;
-    // The ground truth is made of the same pattern, without the tables of a whole workload.
+    // The ground truth is computed from the same pattern, without the tables of a whole workload.
     match generate::ground_truth(pattern, &spec) {
         Ok(_) => Ok(WorkloadSource::Generator(pattern.to_owned(), spec)),
         Err(GenerateError::Parameter { key, found, allowed }) => {
-            // Pages are bytes here.
+            // The file gives the footprint in bytes.
             let key = if key == "footprint_pages" { "footprint" } else { key };
             Err(section.error(key, format!("found {found}; allowed: {allowed}")))
         }

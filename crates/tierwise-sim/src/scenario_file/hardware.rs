@@ -5,7 +5,7 @@
 //! preset = "dram-cxl"        # its latencies; the sizes follow from this table
 //! [machine.hardware]
 //! mode = "flat"              # or "2lm"
-//! ratio = 1                  # bytes of slow memory to each of fast memory: 1, 2 or 4
+//! ratio = 1                  # bytes of slow memory per byte of fast memory: 1, 2 or 4
 //! dedicated_share = 0.3333   # of the resident set, in a node of its own (mixed mode)
 //! colouring = "isolated"     # or "conflicting"
 //! ```
@@ -15,8 +15,8 @@ use tierwise_core::config::{ConfigError, Section};
 use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 use crate::scenario::TierSize;
 
-/// Least of the resident set that is not dedicated: a machine without a managed tier is another
-/// machine.
+/// Minimum share of the resident set that is not dedicated: a machine without a managed tier is
+/// another machine.
 const MIN_MANAGED: f64 = 0.05;
 
 /// The table's values.

@@ -11,19 +11,19 @@ use crate::scenario::TierSize;
 /// Pages that a machine may have: a page's number has 32 bits.
 const MAX_PAGES: u64 = u32::MAX as u64;
 
-/// Sizes as shares of the resident set: with twice of it everything fits with any watermarks, and a
-/// larger number is meant in per cent.
+/// Allowed shares of the resident set. With twice the resident set all pages fit under any
+/// watermarks; a larger number is probably a percentage.
 const SHARES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
 
-/// The slow tier when no size is given: everything fits, and watermarks never matter there.
+/// The slow tier when no size is given: all pages fit, and watermarks never matter there.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
 pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>), ConfigError> {
     let page_size = page_size(section)?;
-    // Slower than a thousand instructions a microsecond is no CPU that hosts tenants.
+    // No CPU that hosts tenants executes fewer than a thousand instructions per millisecond.
     let instruction_ns =
         section.number_or("instruction_ns", Machine::DEFAULT_INSTRUCTION_NS, 0.001..=1000.0)?;
-    // The range that the kernel's sysctl takes.
+    // The range that the kernel's sysctl accepts.
     let watermark_scale_factor =
         section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
     let granule_order = granule_order(section, page_size)?;
@@ -76,7 +76,7 @@ fn granule_order(section: &Section<'_>, page_size: Bytes) -> Result<u8, ConfigEr
     Ok(pages.ilog2() as u8)
 }
 
-/// The keys that go with a preset.
+/// The preset's name and the keys of its sizes.
 struct PresetKeys<'a> {
     name: Option<&'a str>,
     fast: SizeKeys,
@@ -119,8 +119,8 @@ impl<'a> PresetKeys<'a> {
         })
     }
 
-    /// The preset's memories, of which the CPU manages the second: it has the sizes that
-    /// `[machine.hardware]` gives.
+    /// Returns the preset's memories, of which the CPU manages the second. `[machine.hardware]`
+    /// gives their sizes.
     fn managed(
         &self,
         section: &Section<'_>,
@@ -196,8 +196,8 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
     let required = |key, value: Option<f64>, unit| {
         value.ok_or_else(|| table.error(key, format!("missing; write a number of {unit}")))
     };
-    // No memory answers within a nanosecond, and storage takes a millisecond; nothing built reaches
-    // ten exabytes per second.
+    // No memory answers within a nanosecond, and storage takes a millisecond; no machine reaches
+    // ten petabytes per second.
     let (ns, gbps) = (1.0..=1e6, 0.001..=1e7);
     let load_ns = required("load_ns", table.number("load_ns", ns.clone())?, "nanoseconds")?;
     let read_gbps = required("read_gbps", table.number("read_gbps", gbps.clone())?, "GB/s")?;
@@ -310,7 +310,7 @@ fn check_sum(
     Ok(())
 }
 
-/// The bytes, as far as they are known before the workloads are.
+/// Returns the bytes; zero for a share, which is known only with the workloads.
 fn known(size: TierSize) -> Bytes {
     match size {
         TierSize::Bytes(bytes) => bytes,

@@ -28,8 +28,9 @@
 //! assert_eq!(machine.tiers[0].capacity, Bytes(64 << 20));
 //! assert_eq!(machine.tiers[1].capacity, Bytes(512 << 20)); // twice the need
 //!
-//! let error = Scenario::parse("zipf.toml", &text.replace("fast_share", "fastshare"),
-//! Path::new(".")); assert_eq!(
+//! let misspelt = text.replace("fast_share", "fastshare");
+//! let error = Scenario::parse("zipf.toml", &misspelt, Path::new("."));
+//! assert_eq!(
 //!     error.unwrap_err().to_string(),
 //!     "zipf.toml:8: machine.fastshare: unknown key; did you mean \"fast_share\"?"
 //! );
@@ -59,11 +60,11 @@ use tierwise_core::units::Bandwidth;
 use crate::costs::Costs;
 use crate::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
-/// Seconds of virtual time that a key may name: from a millisecond to the 115 days after which a
-/// number is a typing error.
+/// Allowed seconds of virtual time: from a millisecond to 115 days, above which a number is a
+/// typing mistake.
 const SECONDS: RangeInclusive<f64> = 0.001..=1e7;
 
-/// Letters that a name may have: it is a row of tables that fit a screen.
+/// Maximum number of letters of a name, which is a row of tables that fit a screen.
 const NAME_LETTERS: usize = 64;
 
 impl Scenario {
@@ -71,7 +72,7 @@ impl Scenario {
     /// file's directory. It opens no file.
     ///
     /// # Errors
-    /// The first thing wrong, with file, line and key.
+    /// The first mistake, with file, line and key.
     pub fn parse(file: &str, text: &str, base: &Path) -> Result<Self, ConfigError> {
         let document = Document::parse(file, text)?;
         let root = document.root();

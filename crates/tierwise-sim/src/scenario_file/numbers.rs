@@ -1,5 +1,5 @@
-//! Every number of a scenario file, with the slip that its writer most likely makes: the slip is
-//! refused, and the meant value is suggested.
+//! Every number of a scenario file, with the most likely mistake. The mistake is refused, and the
+//! intended value is suggested.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ type Slip = Option<(&'static str, &'static str)>;
 
 const PERCENT: Slip = Some(("33", "0.33"));
 const SECONDS: Slip = Some(("\"20s\"", "20"));
-/// The suggestion may be impossible for other reasons; a size has no unit that is meant otherwise.
+/// No suggestion: other rules may forbid it, and a size has no unit that is read differently.
 const NONE: Slip = None;
 
 /// Every numeric key by its table.
@@ -113,7 +113,7 @@ const READERS: &[&str] = &[
     "SizeKeys::read(",
 ];
 
-/// Functions that read sizes; the last reads a share beside.
+/// Functions that read sizes; the last also reads a share.
 const SIZE_READERS: &[&str] = &[".bytes(", ".bytes_or(", "SizeKeys::read("];
 
 /// The keys that a source reads by these readers.
@@ -138,7 +138,7 @@ fn every_number_stands_in_the_table() {
         assert_eq!(
             read_in(source, READERS),
             listed,
-            "the table of numbers is another than {tables:?} reads"
+            "the table of numbers differs from the keys that {tables:?} reads"
         );
     }
 }

@@ -383,7 +383,7 @@ fn whole_sections_are_checked_too() {
     );
 }
 
-/// Lines and pieces that a scenario is made of, right and wrong.
+/// Lines and parts of a scenario, right and wrong.
 fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         HEAD,

@@ -9,11 +9,12 @@ use super::{SECONDS, combination, generator, name, seconds, service};
 use crate::scenario::{Class, WorkloadSource, WorkloadSpec};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 
-/// Limit of windows, pages or rounds per one: a million-fold stretch shows nothing of a workload.
+/// Maximum of windows, pages or rounds that replace one: a workload stretched a million times shows
+/// nothing of the original.
 const MAX: u64 = 1_000_000;
 
-/// A latency that an operator may promise: from 50 microseconds, below which a smaller number is
-/// meant in seconds (a request over the network takes as long before it is served), to an hour.
+/// A latency that an operator may promise: from 50 microseconds to an hour. A smaller number is
+/// probably in seconds: a request over the network takes 50 microseconds before it is served.
 const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3.6e6;
 
 pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpec, ConfigError> {
@@ -50,8 +51,8 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
         start,
         stop: stop(section, start)?,
         huge_pages: section.flag_or("huge_pages", false)?,
-        // One miss at a time unless the file knows better. A core has a few dozen fill buffers at
-        // most.
+        // One miss at a time, unless the file says otherwise. A core has a few dozen fill buffers
+        // at most.
         memory_level_parallelism: section.number_or(
             "memory_level_parallelism",
             1.0,

@@ -22,7 +22,7 @@ fn draw(state: &mut u64, below: u64) -> u64 {
     (*state >> 33) % below.max(1)
 }
 
-/// Writes it to `path`; returns the pages that it maps in all.
+/// Writes the program's trace to `path`. Returns the number of pages that it maps.
 pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
     let header = Header {
         command: vec!["growing".to_owned()],
@@ -32,7 +32,7 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
         cache: tierwise_trace::cache::DEFAULT,
     };
     let options = WriterOptions { level: 1, overwrite: true };
-    // An earlier run's.
+    // An earlier run may have left the file.
     let _ = std::fs::remove_file(path);
     let mut writer = TraceWriter::create(path, &header, options).unwrap();
     let (mut living, mut next, mut state) = (Vec::new(), 0u32, program.seed);

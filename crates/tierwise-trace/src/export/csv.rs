@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use super::{Sink, TraceTable, Value};
 
-/// The system's own error, whose kind says whether the disk is full.
+/// Returns the system's own error, whose kind shows whether the disk is full.
 fn written(error: csv::Error) -> io::Error {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => error,
@@ -12,7 +12,7 @@ fn written(error: csv::Error) -> io::Error {
     }
 }
 
-/// Writes CSV.
+/// Sink that writes CSV.
 pub(super) struct CsvSink<W: Write> {
     writer: csv::Writer<BufWriter<W>>,
 }
@@ -36,7 +36,7 @@ impl<W: Write> Sink for CsvSink<W> {
                 Value::Text(text) => self.writer.write_field(text).map_err(written)?,
             }
         }
-        // No more fields: the end of the record.
+        // An empty record ends the current one.
         self.writer.write_record(None::<&[u8]>).map_err(written)
     }
 

@@ -13,7 +13,7 @@ use crate::{TraceError, WindowSource};
 
 pub use table::TraceTable;
 
-/// Options of writing a table.
+/// The format of an exported table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportFormat {
     /// Comma-separated values with a line of names.
@@ -23,7 +23,7 @@ pub enum ExportFormat {
     Parquet,
 }
 
-/// Takes a table row by row.
+/// Receives a table row by row.
 trait Sink {
     fn row(&mut self, row: &[Value<'_>]) -> std::io::Result<()>;
     fn finish(self: Box<Self>) -> std::io::Result<()>;
@@ -36,10 +36,11 @@ enum Value<'a> {
     Text(&'a str),
 }
 
-/// Writes one table of a source to the file at `path`: beside it first, then renamed.
+/// Writes one table of a source to the file at `path`: beside it first, then renamed. Returns the
+/// number of rows.
 ///
 /// # Errors
-/// As the source's; or the file exists and `overwrite` is off; or writing failed.
+/// The source is damaged, the file exists and `overwrite` is off, or the file cannot be written.
 pub fn export(
     path: &Path,
     source: &mut dyn WindowSource,

@@ -1,5 +1,5 @@
 //! Apache Parquet, written column by column with the format's own low-level writer: the tables here
-//! are flat and their columns simple, so that Arrow, a large dependency, has nothing to add.
+//! are flat and their columns simple, so that Arrow, a large dependency, would add nothing.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use crate::{Allocation, PageBacking, TraceError, Window, WindowSource};
 /// A table of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceTable {
-    /// A row per page and window in which it was touched.
+    /// A row per page and window in which the page was touched.
     Accesses,
     /// A row per window.
     Windows,
@@ -15,7 +15,7 @@ pub enum TraceTable {
     Pages,
 }
 
-/// A column's name and whether it holds text.
+/// A column's name, and true if the column holds text.
 pub(super) type Column = (&'static str, bool);
 
 impl TraceTable {
@@ -57,7 +57,7 @@ impl TraceTable {
 
 type Push<'a> = dyn FnMut(&[Value<'_>]) -> Result<(), TraceError> + 'a;
 
-/// Passes every row of a table on; returns how many.
+/// Passes every row of a table to `push`. Returns the number of rows.
 pub(super) fn write(
     table: TraceTable,
     source: &mut dyn WindowSource,

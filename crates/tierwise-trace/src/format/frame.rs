@@ -1,4 +1,4 @@
-//! A frame's head, and the limits that keep a damaged one from costing memory.
+//! A frame's head, and the limits on the memory that a damaged frame can take.
 
 /// The content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,20 +24,20 @@ impl FrameKind {
 /// Bytes in front of a frame's data.
 pub const HEAD_BYTES: usize = 13;
 
-/// The most that a frame may hold when unpacked: a window that touches 16 million pages (64 GiB) at
-/// a generous 16 bytes a row.
+/// Maximum of unpacked bytes of a frame: those of a window that touches 16 million pages (64 GiB)
+/// at 16 bytes per row, which is more than a row takes.
 pub const MAX_RAW_BYTES: u32 = 1 << 28;
 
-/// Limit of the bytes that one byte of a file may unpack to, on average from its start. Recorded
+/// Maximum of bytes to which one byte of a file may unpack, on average from its start. Recorded
 /// programs reach 5, so 64 leaves a margin. An unpacked window takes some 20 times its packed
 /// columns, so this bounds the memory that a small file can make a reader allocate.
 pub const MAX_RATIO: u64 = 64;
 
-/// Bytes that any file may unpack to besides: short traces of regular programs compress better than
-/// that.
+/// Bytes to which any file may unpack beyond [`MAX_RATIO`]: short traces of regular programs
+/// compress better.
 pub const ALLOWANCE_BYTES: u64 = 256 << 10;
 
-/// The most that all frames in the first `file_bytes` of a file may unpack to.
+/// Returns the maximum of bytes to which all frames in the first `file_bytes` of a file may unpack.
 #[must_use]
 pub const fn max_unpacked(file_bytes: u64) -> u64 {
     ALLOWANCE_BYTES.saturating_add(file_bytes.saturating_mul(MAX_RATIO))
@@ -49,7 +49,7 @@ const SKIPPABLE: u32 = 0x184D_2A50;
 /// Bytes in front of a skippable frame's content: its magic number and its length.
 const SKIPPABLE_HEAD: u64 = 8;
 
-/// Lengthens `data` by a frame that every zstd decompressor skips, so that a file in which it ends
+/// Adds a frame that every zstd decompressor skips to `data`, so that a file in which `data` ends
 /// at `end` may unpack to `unpacked` bytes.
 pub(crate) fn pad(data: &mut Vec<u8>, end: u64, unpacked: u64) {
     let wanted = unpacked.saturating_sub(ALLOWANCE_BYTES).div_ceil(MAX_RATIO);
@@ -67,17 +67,17 @@ pub struct Head {
     pub kind: FrameKind,
     /// Bytes of data that follow.
     pub compressed: u32,
-    /// Bytes they unpack to.
+    /// Bytes to which they unpack.
     pub raw: u32,
     /// CRC-32 of the head before this field, and of the data.
     pub crc: u32,
 }
 
 impl Head {
-    /// The head for `data`, which unpacks to `raw` bytes.
+    /// Makes the head for `data`, which unpacks to `raw` bytes.
     ///
     /// # Errors
-    /// More than a frame may hold.
+    /// The data is more than a frame may hold.
     pub fn new(kind: FrameKind, raw: usize, data: &[u8]) -> Result<Self, String> {
         let checked = |n: usize| u32::try_from(n).ok().filter(|&n| n <= MAX_RAW_BYTES);
         let (Some(raw), Some(compressed)) = (checked(raw), checked(data.len())) else {
@@ -100,7 +100,7 @@ impl Head {
         hasher.finalize()
     }
 
-    /// As in the file.
+    /// Returns the head as it is in the file.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
@@ -111,10 +111,10 @@ impl Head {
         bytes
     }
 
-    /// From the file.
+    /// Reads a head from the file's bytes.
     ///
     /// # Errors
-    /// An unknown kind, or sizes that no writer produces.
+    /// The kind is unknown, or no writer produces these sizes.
     pub fn from_bytes(bytes: &[u8; HEAD_BYTES]) -> Result<Self, String> {
         let kind = match bytes[0] {
             b'H' => FrameKind::Header,

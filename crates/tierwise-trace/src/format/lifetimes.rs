@@ -1,4 +1,4 @@
-//! Checks that a trace keeps the rules of a page's life: allocated once, touched only then,
+//! Checks that a trace keeps the rules of a page's life: allocated once, touched only after that,
 //! unmapped once.
 
 use crate::Window;

@@ -8,14 +8,14 @@
 //! ```
 //!
 //! All integers are little-endian. The checksum covers the frame's first nine bytes and its data.
-//! The first frame (`H`) is the [`Header`](crate::Header) as JSON. Then comes one frame (`W`) per
-//! window, and last one (`E`) with the totals: a file without it is incomplete, because the
-//! recording still runs or was killed, and everything up to there is good.
+//! The first frame (`H`) is the [`Header`](crate::Header) as JSON. One frame (`W`) per window
+//! follows, and the last frame (`E`) has the totals. A file without an end frame is incomplete,
+//! because the recording still runs or was killed. The frames before that are good.
 //!
 //! The frames of a file unpack to at most 64 times the bytes read so far and 256 KiB
-//! ([`frame::max_unpacked`]); a reader refuses what goes beyond, with its offset, before it
-//! unpacks it. A writer keeps within that: where a window compresses better, a frame that zstd
-//! skips follows its data.
+//! ([`frame::max_unpacked`]); a reader refuses a frame beyond that limit, with its offset, before
+//! it unpacks the frame. A writer keeps the limit: where a window compresses better, a frame that
+//! zstd skips follows its data.
 //!
 //! A window's numbers are laid out in columns ([`window_codec`]), because a column's neighbours are
 //! alike (page numbers ascend by one, most pages have no supervised access) and compress well.
@@ -28,7 +28,7 @@ pub mod window_codec;
 /// The first bytes of every trace.
 pub const MAGIC: [u8; 8] = *b"TWTRACE\0";
 
-/// Changes whenever an older reader would misread the file.
+/// The version of the format. It changes whenever an older reader would misread the file.
 pub const VERSION: u32 = 1;
 
 /// Bytes in front of the first frame.
@@ -51,7 +51,7 @@ impl Totals {
     /// Adds one window.
     pub fn add(&mut self, window: &crate::Window) {
         self.windows += 1;
-        // Saturating: a damaged file may claim anything.
+        // The sum saturates: a damaged file may have any number.
         self.instructions = self.instructions.saturating_add(window.instructions);
         self.pages += window.allocations.len() as u64;
         self.accesses += window.accesses.len() as u64;

@@ -1,4 +1,4 @@
-//! Integers in as few bytes as they need: seven bits a byte, the low ones first (LEB128).
+//! Integers in as few bytes as they need: seven bits per byte, the low ones first (LEB128).
 //!
 //! ```
 //! use tierwise_trace::format::varint;
@@ -80,7 +80,7 @@ impl<'a> Cursor<'a> {
     /// The next number, as a narrower type.
     ///
     /// # Errors
-    /// As [`Cursor::take`], or the number does not fit.
+    /// Those of [`Cursor::take`], and a number that does not fit.
     #[inline]
     pub fn take_as<T: TryFrom<u64>>(&mut self) -> Result<T, String> {
         let value = self.take()?;

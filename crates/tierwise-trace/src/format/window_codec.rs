@@ -116,7 +116,7 @@ fn encode_counts(accesses: &[PageAccess], out: &mut Vec<u8>) {
 /// Fills `window` from `bytes`; `pages` pages were allocated before it.
 ///
 /// # Errors
-/// The defect of the bytes.
+/// The bytes are damaged; the message names the defect.
 pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), String> {
     window.clear();
     let cursor = &mut Cursor::new(bytes);

@@ -1,4 +1,4 @@
-//! The parts that all generators share: the load phase, windows, and going back to the start.
+//! The parts that all generators share: the load phase, the windows, and the rewind.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -12,8 +12,8 @@ pub trait WorkloadPattern: Send + Clone {
     /// Places that exist when the pattern starts.
     fn places(&self) -> u64;
 
-    /// Records at least `budget` accesses of run window `window` in `tally`. What it records beyond
-    /// that is taken off the next window's budget, so that an operation is never cut in two.
+    /// Records at least `budget` accesses of run window `window` in `tally`. Accesses beyond the
+    /// budget reduce the next window's budget, so that an operation is never cut in two.
     fn fill(&mut self, window: u64, budget: u64, rng: &mut ChaCha8Rng, tally: &mut WindowTally);
 }
 
@@ -31,10 +31,10 @@ pub struct Generator<P> {
 }
 
 impl<P: WorkloadPattern> Generator<P> {
-    /// A generator that calls itself `name`, at its first window.
+    /// Makes a generator with the name `name`, at its first window.
     ///
     /// # Errors
-    /// Parameters that no generator allows.
+    /// A parameter has a value that no generator allows.
     pub fn new(spec: &GeneratorSpec, name: &str, pattern: P) -> Result<Self, GenerateError> {
         spec.check()?;
         Ok(Self {

@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// The constant that YCSB's scrambled zipfian carries for 10^10 items: 26.46902820178302.
+    /// The constant of YCSB's scrambled zipfian for 10^10 items: 26.46902820178302.
     #[test]
     fn equals_the_zeta_of_ycsb() {
         let zeta = Harmonic::new(0.99).sum(10_000_000_000);

@@ -10,10 +10,10 @@ use super::spec::{
 use super::tally::WindowTally;
 use super::ycsb::{Operation, OperationKind, OperationMix, Operations, hash};
 
-/// One pointer a bucket and about one record a bucket, as memcached's table of items has.
+/// One pointer per bucket, and about one record per bucket, as in memcached's table of items.
 const BUCKET_BYTES: u64 = 8;
 
-/// `ycsb-a` to `ycsb-w`.
+/// The patterns `ycsb-a` to `ycsb-w`.
 #[derive(Debug, Clone)]
 pub(super) struct YcsbPattern {
     operations: Operations,

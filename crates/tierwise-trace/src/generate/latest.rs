@@ -1,7 +1,7 @@
 //! The newest pages are the hottest: a head moves through the footprint, as the end of a log does,
 //! and the page d behind it has probability proportional to (d + 1)^-s. At the end of the footprint
-//! the head starts over, as a circular log does. YCSB's "latest" distribution, with a bounded
-//! store.
+//! the head starts over, as a circular log does. This is YCSB's "latest" distribution, with a
+//! bounded store.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +12,7 @@ use super::spec::{GenerateError, GeneratorSpec};
 use super::tally::WindowTally;
 use super::zipf::ZipfRanks;
 
-/// `latest`.
+/// The pattern `latest`.
 #[derive(Debug, Clone)]
 pub(super) struct Latest {
     places: u64,
@@ -37,7 +37,8 @@ impl Latest {
         (steps % u128::from(self.places)) as u64
     }
 
-    /// From distance behind the head to place, and from place to distance: the same map.
+    /// Maps a distance behind the head to its place, and a place to its distance: both are the same
+    /// map.
     fn reflect(&self, window: u64, value: u64) -> u64 {
         (self.head(window) + self.places - value) % self.places
     }

@@ -17,8 +17,8 @@
 //!   windows have the pattern, and the first of them the mark `run`.
 //!
 //! # Example
-//! The hottest tenth of 1000 pages takes H(100) / H(1000) of a Zipf pattern's accesses, where
-//! H(k) = 1 + 2^-s + ... + k^-s. With `exact`, every window honours that to within one access.
+//! The hottest tenth of 1000 pages takes H(100) / H(1000) of a Zipf pattern's accesses, where H(k)
+//! = 1 + 2^-s + ... + k^-s. With `exact`, every window has that share to within one access.
 //! ```
 //! use tierwise_trace::{Window, generate::{self, GeneratorSpec}};
 //!
@@ -104,7 +104,7 @@ pub struct Entry {
     pub name: &'static str,
     /// Its behaviour, in one line.
     pub summary: &'static str,
-    /// Makes it.
+    /// Makes the generator.
     pub build: Constructor,
     /// Makes its ground truth, where one is defined.
     pub truth: Option<TruthConstructor>,
@@ -222,7 +222,7 @@ pub fn build(name: &str, spec: &GeneratorSpec) -> Result<Box<dyn WindowSource>, 
 /// The ground truth of the generator that a scenario calls `name`; `None` where it has none.
 ///
 /// # Errors
-/// As [`build`].
+/// Those of [`build`].
 pub fn ground_truth(
     name: &str,
     spec: &GeneratorSpec,

@@ -1,7 +1,7 @@
 //! A hot range of addresses that moves: a policy's knowledge becomes stale at a known window.
 //!
 //! Motions `stairs` and `zigzag` follow masim, the memory access simulator that DAMON's authors
-//! test with; `jump` leaves nothing to extrapolate.
+//! test with; with `jump`, no motion can be extrapolated.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -13,7 +13,7 @@ use super::spec::{GenerateError, GeneratorSpec, Motion, at_least_one};
 use super::tally::WindowTally;
 use super::two_level::TwoLevelChoice;
 
-/// `moving-hot-set`.
+/// The pattern `moving-hot-set`.
 #[derive(Debug, Clone)]
 pub(super) struct MovingHotSet {
     levels: TwoLevelChoice,

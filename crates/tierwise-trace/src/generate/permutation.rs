@@ -1,12 +1,12 @@
 //! A random permutation of 0..len without a table.
 //!
 //! A Feistel network permutes the numbers of an even count of bits with any round function (Luby
-//! and Rackoff, 1988). A result outside 0..len is sent through again until it falls inside, which
-//! keeps the map one-to-one (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite
-//! domains", 2002, section 4). A table would cost 4 bytes per page each way, 2 GB at 1 TB.
+//! and Rackoff, 1988). A result outside 0..len is permuted again until it is inside, which keeps
+//! the map one-to-one (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains",
+//! 2002, section 4). A table would cost 4 bytes per page each way, 2 GB at 1 TB.
 
-/// Luby and Rackoff: four rounds already hide the input from a chosen-text test, far more than a
-/// scattered hot set needs.
+/// Rounds of the network. Four already hide the input from a chosen-text test (Luby and Rackoff),
+/// far more than a scattered hot set needs.
 const ROUNDS: u64 = 4;
 
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// A permutation of `0..len`, chosen by `seed`; `len` is at least 1 and at most 2^62.
+    /// Makes a permutation of `0..len`, chosen by `seed`; `len` is at least 1 and at most 2^62.
     pub(super) fn new(len: u64, seed: u64) -> Self {
         let bits = (len.max(2) - 1).ilog2() + 1;
         Self { len, half_bits: bits.div_ceil(2), seed }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn scatters_a_range() {
+    fn low_range_scatters_over_both_halves() {
         let permutation = Permutation::new(65_536, 1);
         let low = (0..4096).filter(|&from| permutation.apply(from) < 32_768).count();
         assert!((1920..=2176).contains(&low), "half of the range, give or take 4 sigma: {low}");

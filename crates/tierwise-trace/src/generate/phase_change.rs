@@ -1,5 +1,6 @@
 //! Hot set A until a given window, then B, then A again: two disjoint sets, scattered over the
-//! footprint. How long a policy takes to follow is how many windows its hit ratio stays down.
+//! footprint. The number of windows for which the hit ratio stays low shows the time that a policy
+//! takes to follow.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -11,7 +12,7 @@ use super::spec::{GenerateError, GeneratorSpec};
 use super::tally::WindowTally;
 use super::two_level::TwoLevelChoice;
 
-/// `phase-change`.
+/// The pattern `phase-change`.
 #[derive(Debug, Clone)]
 pub(super) struct PhaseChange {
     levels: TwoLevelChoice,

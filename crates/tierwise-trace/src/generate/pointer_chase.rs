@@ -9,7 +9,7 @@ use super::permutation::Permutation;
 use super::spec::GeneratorSpec;
 use super::tally::WindowTally;
 
-/// `pointer-chase`.
+/// The pattern `pointer-chase`.
 #[derive(Debug, Clone)]
 pub(super) struct PointerChase {
     places: u64,

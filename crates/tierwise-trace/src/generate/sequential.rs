@@ -1,4 +1,5 @@
-//! From end to end, repeatedly: the scan that flushes an LRU list and deserves no promotion.
+//! Accesses from end to end, repeatedly: the scan that flushes an LRU list, and of which no page
+//! should be promoted.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +8,7 @@ use super::generator::WorkloadPattern;
 use super::spec::{GeneratorSpec, LINE_BYTES};
 use super::tally::WindowTally;
 
-/// `sequential`.
+/// The pattern `sequential`.
 #[derive(Debug, Clone)]
 pub(super) struct Sequential {
     places: u64,

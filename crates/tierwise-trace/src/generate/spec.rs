@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::GENERATORS;
 
-/// Bytes of a base page; every machine Tierwise knows has 4 KiB base pages.
+/// Bytes of a base page; generators have base pages of 4 KiB on every machine.
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: u64 = 64;
@@ -25,7 +25,7 @@ pub enum Motion {
     Jump,
 }
 
-/// The parameters of every generator. One that a pattern has no use for is ignored by it.
+/// The parameters of every generator. A pattern ignores the parameters that it does not use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratorSpec {
     /// Footprint in base pages; a multiple of 2^`order`.
@@ -44,13 +44,15 @@ pub struct GeneratorSpec {
     pub file_fraction: f64,
     /// True if a load phase touches every page once, by address, before the pattern starts.
     pub touch_first: bool,
-    /// `uniform` and `zipf`: window counts are expectations, rounded by error diffusion, not draws.
+    /// `uniform` and `zipf`: true if window counts are expectations, rounded by error diffusion,
+    /// and not draws.
     pub exact: bool,
-    /// Decides every draw.
+    /// The seed of every draw.
     pub seed: u64,
     /// `zipf`, `latest`: the exponent s of probability ∝ rank^-s; 0 or more.
     pub zipf_exponent: f64,
-    /// `zipf`: spread the ranks over the pages by a hash, instead of the hottest page first.
+    /// `zipf`: true if the ranks are spread over the pages by a hash; else the hottest page is
+    /// first.
     pub scrambled: bool,
     /// `latest`: pages by which the head advances in a window.
     pub head_pages_per_window: u64,
@@ -60,9 +62,9 @@ pub struct GeneratorSpec {
     pub hot_fraction: f64,
     /// `moving-hot-set`, `phase-change`: share of the accesses that go to the hot pages, 0 to 1.
     pub hot_access_share: f64,
-    /// `moving-hot-set`: where the hot range goes next.
+    /// `moving-hot-set`: the path of the hot range.
     pub motion: Motion,
-    /// `moving-hot-set`: windows it stays in one place.
+    /// `moving-hot-set`: windows for which the hot range stays in one place.
     pub dwell_windows: u64,
     /// `phase-change`: run windows at which the hot set changes, ascending.
     pub change_windows: Vec<u64>,
@@ -76,7 +78,7 @@ impl Default for GeneratorSpec {
             // 256 MiB: enough pages for a hot set to be found in, small enough for a test.
             footprint_pages: 65_536,
             order: 0,
-            // Ten million instructions a window with the value below.
+            // Ten million instructions per window with the value below.
             accesses_per_window: 100_000,
             // 10 misses per 1000 instructions, a memory-bound program: traces/README.md gives the
             // misses of the recorded ones, some above and some below it.
@@ -94,7 +96,8 @@ impl Default for GeneratorSpec {
             scrambled: true,
             head_pages_per_window: 64,
             accesses_per_page: None,
-            // A tenth of the pages with nine tenths of the accesses: clear, yet not all or nothing.
+            // A tenth of the pages has nine tenths of the accesses: a clear difference, but cold
+            // pages are accessed too.
             hot_fraction: 0.1,
             hot_access_share: 0.9,
             motion: Motion::Stairs,

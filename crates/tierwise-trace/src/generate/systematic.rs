@@ -1,10 +1,10 @@
 //! Exact mode: a window's counts are the expectations, rounded by error diffusion.
 //!
-//! With F the cumulative distribution and A accesses in a window, rank r gets
-//! `floor(A F(r + 1) + u) - floor(A F(r) + u)` of them. The counts add up to A, any range of ranks
-//! gets its share to within one access, and with u stepping by the golden ratio each window the
-//! average over windows converges to the expectation as 1 / windows (Weyl's equidistribution),
-//! where drawing at random converges as 1 / sqrt. It is systematic sampling, and needs no table.
+//! With F the cumulative distribution and A accesses in a window, rank r gets `floor(A F(r + 1) +
+//! u) - floor(A F(r) + u)` of them. The counts add up to A, any range of ranks gets its share to
+//! within one access, and with u stepping by the golden ratio each window the average over windows
+//! converges to the expectation as 1 / windows (Weyl's equidistribution), where drawing at random
+//! converges as 1 / sqrt. This is systematic sampling, and needs no table.
 
 /// The fractional part of the golden ratio: of all steps it fills the unit interval most evenly.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
@@ -40,7 +40,8 @@ pub(super) fn allot(
     }
 }
 
-/// The first rank from `from` to `last` whose total exceeds `done`: gallops, then halves.
+/// The first rank from `from` to `last` whose total exceeds `done`: searches in growing steps, then
+/// by halves.
 fn first_beyond(from: u64, last: u64, done: u64, through: impl Fn(u64) -> u64) -> u64 {
     let (mut low, mut high, mut step) = (from, from, 1);
     while high < last && through(high) <= done {

@@ -7,9 +7,10 @@ use crate::model::{Allocation, PageAccess, PageBacking, Window};
 /// part of the x86-64 address space that Linux gives to mmap.
 const ANON_VPN: u64 = 0x7000_0000_0000 >> 12;
 /// First page of generated page cache, 32 TiB below: beyond the largest footprint (2^32 base pages
-/// of 4 KiB are 16 TiB), so that the two never meet.
+/// of 4 KiB are 16 TiB), so that the two never overlap.
 const FILE_VPN: u64 = 0x5000_0000_0000 >> 12;
-/// A place that no access has touched yet; also why a trace has at most `u32::MAX` pages.
+/// A place that no access has touched yet. Because of this number a trace has at most `u32::MAX`
+/// pages.
 const UNALLOCATED: u32 = u32::MAX;
 
 /// The place that a generated page has in its footprint.
@@ -33,7 +34,7 @@ struct Draw {
     stores: u32,
 }
 
-/// The accesses of the window under way.
+/// The accesses of the current window.
 pub struct WindowTally {
     numbers: Numbers,
     allocated: u32,
@@ -67,12 +68,12 @@ impl WindowTally {
         }
     }
 
-    /// One access, a store or a load.
+    /// Records one access, a store or a load.
     pub fn access(&mut self, place: u64, is_store: bool) {
         self.record(place, u32::from(!is_store), u32::from(is_store));
     }
 
-    /// Accesses to one place.
+    /// Records accesses to one place.
     pub fn record(&mut self, place: u64, loads: u32, stores: u32) {
         let page = self.page_at(place);
         self.recorded += u64::from(loads) + u64::from(stores);
@@ -153,7 +154,8 @@ impl WindowTally {
         self.allocated += 1;
     }
 
-    /// Spreads the file pages evenly: one wherever the running total passes a whole number.
+    /// Spreads the file pages evenly: a page is a file page where the running total passes a whole
+    /// number.
     fn is_file(&self, place: u64) -> bool {
         let total = |places: u64| (places as f64 * self.file_fraction).floor();
         total(place + 1) > total(place)

@@ -36,7 +36,7 @@ fn windows_of(name: &str, spec: &GeneratorSpec) -> Vec<Window> {
     all_windows(build(name, spec).unwrap().as_mut())
 }
 
-/// The run phase's accesses by place, one map a window.
+/// The run phase's accesses by place, one map per window.
 fn run_counts(name: &str, spec: &GeneratorSpec) -> Vec<HashMap<u64, u32>> {
     let mut places = HashMap::new();
     let mut counts = Vec::new();

@@ -9,7 +9,7 @@ use super::spec::GeneratorSpec;
 use super::systematic::{WriteSplit, allot, offset};
 use super::tally::WindowTally;
 
-/// `uniform`.
+/// The pattern `uniform`.
 #[derive(Debug, Clone)]
 pub(super) struct Uniform {
     places: u64,

@@ -94,7 +94,7 @@ impl OperationMix {
         }
     }
 
-    /// The kind of operation that `percentile`, 0 to 99, falls to.
+    /// The kind of operation for `percentile`, 0 to 99.
     fn kind_at(&self, percentile: u32) -> OperationKind {
         if percentile < self.read {
             OperationKind::Read
@@ -143,7 +143,7 @@ impl Operations {
     /// The stream that `seed` decides, over a store that holds `records` records.
     ///
     /// # Errors
-    /// No records.
+    /// There are no records.
     pub fn new(mix: OperationMix, records: u64, seed: u64) -> Result<Self, GenerateError> {
         at_least_one("records", records)?;
         let ranks = match mix.requests {

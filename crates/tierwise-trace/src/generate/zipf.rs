@@ -12,7 +12,7 @@ use super::spec::{GenerateError, GeneratorSpec};
 use super::systematic::{WriteSplit, allot, offset};
 use super::tally::WindowTally;
 
-/// Draws ranks, and knows their probabilities. Ranks count from 0 here.
+/// Draws ranks, and has their probabilities. Ranks count from 0 here.
 #[derive(Debug, Clone)]
 pub(super) struct ZipfRanks {
     ranks: u64,
@@ -30,7 +30,7 @@ impl ZipfRanks {
         Ok(Self { ranks, exponent, harmonic, total, draws })
     }
 
-    /// The same law over more ranks, or fewer.
+    /// Changes the number of ranks.
     pub(super) fn resize(&mut self, ranks: u64) -> Result<(), GenerateError> {
         self.draws = draws(ranks, self.exponent)?;
         self.total = self.harmonic.sum(ranks);
@@ -60,7 +60,7 @@ fn draws(ranks: u64, exponent: f64) -> Result<rand_distr::Zipf<f64>, GenerateErr
         .map_err(|why| GenerateError::parameter("zipf_exponent", &exponent, &why))
 }
 
-/// `zipf`.
+/// The pattern `zipf`.
 #[derive(Debug, Clone)]
 pub(super) struct Zipf {
     ranks: ZipfRanks,

@@ -26,6 +26,7 @@ use crate::{
     Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
 };
 
+/// log2 of the bytes of a page: 4096, on every machine that Valgrind's lackey traces here.
 const PAGE_SHIFT: u32 = 12;
 
 /// The longest line: Valgrind's own messages may name files, whose paths have at most 4096 bytes
@@ -91,7 +92,7 @@ pub enum ImportError {
 /// Reads `input` to its end and writes the trace at `out`: beside it first, then renamed.
 ///
 /// # Errors
-/// A line that is not lackey's, or no event; or the input cannot be read, or the trace not be
+/// A line is not lackey's, no line is an event, the input cannot be read, or the trace cannot be
 /// written.
 pub fn import(
     input: impl BufRead,
@@ -112,7 +113,7 @@ pub fn import(
         let mut writer = TraceWriter::new(out, buffered, &header, options.writer)?;
         if let Err(error) = windows(input, name, options, &mut |window| writer.push(window)) {
             failure = Some(error);
-            // Any error keeps the file from taking its place; the caller gets the real one.
+            // Any error keeps the file from its name; the caller gets the real error.
             return Err(TraceError::io(out, std::io::ErrorKind::InvalidData.into()));
         }
         writer.finish().map(|(_, totals)| totals)
@@ -123,7 +124,7 @@ pub fn import(
     }
 }
 
-/// Reads `input` to its end and passes each window on.
+/// Reads `input` to its end and passes each window to `push`.
 pub(crate) fn windows(
     mut input: impl BufRead,
     name: &Path,
@@ -253,8 +254,8 @@ impl Pages {
         }
     }
 
-    /// Adds one executed access: it counts once in each page, and looks up each line that it
-    /// touches.
+    /// Adds one executed access: the access counts once in each page, and each line that it touches
+    /// is looked up in the cache.
     fn access(&mut self, address: u64, bytes: u32, store: bool) {
         let last = address + u64::from(bytes) - 1;
         let mut counted = None;

@@ -1,3 +1,3 @@
-//! Traces made from what other tools write.
+//! Traces from the output of other tools.
 
 pub mod lackey;

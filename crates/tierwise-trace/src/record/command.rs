@@ -1,4 +1,4 @@
-//! From a command line to the ELF file that QEMU must be given.
+//! Finds the ELF file of a command line, which QEMU needs.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::RecordError;
 
-/// Scripts whose interpreter is a script: Linux stops after four (`BINPRM_MAX_RECURSION`).
+/// Maximum of scripts whose interpreter is a script: Linux stops after four
+/// (`BINPRM_MAX_RECURSION`).
 const MAX_INTERPRETERS: usize = 4;
 
-/// The kernel reads this much of a script's first line (`BINPRM_BUF_SIZE`).
+/// Bytes that the kernel reads of a script's first line (`BINPRM_BUF_SIZE`).
 const HEAD_BYTES: usize = 256;
 
 /// A program that QEMU can load.
@@ -18,9 +19,9 @@ const HEAD_BYTES: usize = 256;
 pub(super) struct Resolved {
     /// The ELF file.
     pub program: PathBuf,
-    /// The program's own name, as it reads it.
+    /// The program's name, as the program itself reads it.
     pub argv0: String,
-    /// The arguments after it.
+    /// The arguments after the name.
     pub arguments: Vec<String>,
 }
 
@@ -61,7 +62,7 @@ pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
 }
 
 fn find(name: &str) -> Result<PathBuf, &'static str> {
-    const MISSING: &str = "no such program; give its path, or a name that PATH holds";
+    const MISSING: &str = "no such program; give its path, or a name that is found in PATH";
     if !name.contains('/') {
         return search_path(name).ok_or(MISSING);
     }
@@ -69,12 +70,12 @@ fn find(name: &str) -> Result<PathBuf, &'static str> {
     match path.metadata() {
         Err(_) => Err(MISSING),
         Ok(there) if there.is_dir() => Err("it is a directory; name a program in it"),
-        Ok(_) if !is_executable(&path) => Err("it is not executable; chmod +x makes it so"),
+        Ok(_) if !is_executable(&path) => Err("it is not executable; chmod +x makes it executable"),
         Ok(_) => Ok(path),
     }
 }
 
-/// Looks a program up in PATH.
+/// Searches PATH for a program.
 pub(super) fn search_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -92,7 +93,7 @@ fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The interpreter of a script, and the one argument it may have.
+/// The interpreter of a script, and the one argument that it may have.
 fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
     let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
@@ -101,7 +102,7 @@ fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
     Some((program, words.next().map(|word| word.trim().to_owned())))
 }
 
-/// Offsets and values of the ELF header: magic, class (64-bit) and machine.
+/// Checks the ELF header: magic, class (64-bit) and machine.
 fn check_elf(head: &[u8]) -> Result<(), String> {
     let (b"\x7fELF", Some(&[low, high])) = (head.get(..4).unwrap_or_default(), head.get(18..20))
     else {

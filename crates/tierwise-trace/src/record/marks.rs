@@ -1,17 +1,17 @@
 //! Phases and operations, reported by the driver of the program.
 //!
 //! A recording has a FIFO; its path is in the environment of the program as `TIERWISE_MARKS`. Each
-//! line written to it is one of
+//! line written to the FIFO is one of
 //!
 //! ```text
-//! NAME                  the phase NAME starts now: the window is cut here, the next carries the
-//! mark NAME operations=N     the same, and N operations were completed in the window that ends
-//! here ops N                 N operations were completed; they count in the window under way
+//! NAME                  the phase NAME starts now: the window is cut here, the next has the mark
+//! NAME operations=N     the same, and N operations were completed in the window that ends here
+//! ops N                 N operations were completed; they count in the current window
 //! ```
 //!
 //! For instance `echo "run operations=100000" > "$TIERWISE_MARKS"` when a load phase of 100000
-//! inserts is over. A line is UTF-8 text of less than 4096 bytes; another is refused, and the next
-//! is read.
+//! inserts is over. A line is UTF-8 text of less than 4096 bytes; other lines are refused, and the
+//! next line is read.
 //!
 //! ```
 //! use tierwise_trace::record::marks::Line;
@@ -49,14 +49,15 @@ pub enum Line {
 }
 
 impl Line {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// Its defect.
+    /// The line has a defect, which the message names.
     pub fn parse(line: &str) -> Result<Self, String> {
         let line = line.trim();
         let number = |text: &str| {
-            text.parse().map_err(|_| format!("mark {line:?}: {text:?} is no number of operations"))
+            text.parse()
+                .map_err(|_| format!("mark {line:?}: {text:?} is not a number of operations"))
         };
         if let Some(operations) = line.strip_prefix("ops ") {
             return Ok(Self::Operations(number(operations.trim())?));
@@ -78,13 +79,13 @@ const MAX_LINE: usize = rustix::pipe::PIPE_BUF;
 /// Bytes shown of a line that is too long: enough to identify its writer.
 const SHOWN: usize = 40;
 
-/// Refused lines that are kept with their reason: more than a user reads.
+/// Maximum of refused lines that are kept with their reason: more than a user reads.
 const MAX_REFUSED: usize = 100;
 
 /// The FIFO and the thread that reads it.
 pub(super) struct MarkReader {
     path: PathBuf,
-    /// Open for writing as well, so that the last writer's leaving is no end of file.
+    /// Open for writing as well, so that the file does not end when the last writer closes it.
     fifo: File,
     /// True if this recording made the FIFO, and so removes it.
     made: bool,
@@ -105,7 +106,7 @@ impl MarkReader {
         Ok(Self { path: path.to_owned(), fifo, made, stop, reader: Some(reader) })
     }
 
-    /// Stops listening, removes the FIFO and returns the lines that could not be understood.
+    /// Stops listening, removes the FIFO and returns the refused lines.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         // The first end of line is that of an unfinished line; the empty line after it
@@ -134,7 +135,8 @@ impl Drop for MarkReader {
     }
 }
 
-/// Makes the FIFO; `false` if there is one already, as a recording that was killed leaves it.
+/// Makes the FIFO. Returns false if one exists already, for instance from a recording that was
+/// killed.
 fn make_fifo(path: &Path) -> io::Result<bool> {
     match mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0) {
         Ok(()) => Ok(true),
@@ -149,19 +151,19 @@ fn open_fifo(path: &Path) -> io::Result<File> {
     let refuse = |problem| io::Error::new(io::ErrorKind::AlreadyExists, problem);
     let there = std::fs::symlink_metadata(path)?;
     if !there.file_type().is_fifo() {
-        return Err(refuse("it exists and is no FIFO; name another path"));
+        return Err(refuse("it exists and is not a FIFO; name another path"));
     }
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let fifo = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
-    // It may have been replaced since the check.
+    // The file may have been replaced since the check.
     if !fifo.metadata()?.file_type().is_fifo() {
-        return Err(refuse("something that is no FIFO replaced it; name another path"));
+        return Err(refuse("another file replaced the FIFO; name another path"));
     }
     Ok(fifo)
 }
 
-/// Reads a line into `line`, without its end; `None` at the end of the input. What is beyond the
-/// limit is skipped.
+/// Reads a line into `line`, without its end; `None` at the end of the input. Skips the bytes
+/// beyond the limit.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<Length>> {
     line.clear();
     if input.by_ref().take(MAX_LINE as u64).read_until(b'\n', line)? == 0 {
@@ -181,7 +183,7 @@ enum Length {
     TooLong,
 }
 
-/// The meaning of a line's bytes.
+/// Parses a line's bytes.
 fn understand(line: &[u8], length: Length) -> Result<Line, String> {
     if length == Length::TooLong {
         let start = line[..SHOWN].escape_ascii();

@@ -24,10 +24,10 @@ use crate::{CacheModel, TraceError};
 
 pub use session::record;
 
-/// 100 million instructions: some 30 to 50 ms of one core. That is short beside the second or so in
-/// which kernels and the published systems scan pages, so a simulation can place their intervals
-/// freely, and long enough that a window touches each hot page many times and a row is worth its
-/// bytes.
+/// 100 million instructions: some 30 to 50 ms of one core. That is short compared with the second
+/// or so in which kernels and the published systems scan pages, so a simulation can place their
+/// intervals freely. It is long enough that a window touches each hot page many times and a row is
+/// worth its bytes.
 pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
 
 /// The options of a recording.
@@ -37,7 +37,7 @@ pub struct RecordOptions {
     pub command: Vec<String>,
     /// The trace to write.
     pub out: PathBuf,
-    /// Replace an existing trace.
+    /// True to replace an existing trace.
     pub overwrite: bool,
     /// Guest instructions of a window.
     pub window_instructions: u64,
@@ -51,12 +51,12 @@ pub struct RecordOptions {
     pub qemu: Option<PathBuf>,
     /// A FIFO to create for marks; its path is given to the program as `TIERWISE_MARKS`.
     pub marks: Option<PathBuf>,
-    /// Stop the program after the window in which it has executed this many instructions.
+    /// The number of instructions after whose window the program is stopped; `None` for no limit.
     pub max_instructions: Option<u64>,
 }
 
 impl RecordOptions {
-    /// Records `command` into `out`, with defaults for everything else.
+    /// Makes options that record `command` into `out`, with defaults for all others.
     #[must_use]
     pub fn new(command: Vec<String>, out: impl Into<PathBuf>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl RecordOptions {
     }
 }
 
-/// A recording under way, after each window.
+/// The progress of a recording, after each window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordingProgress {
     /// The data written so far.
@@ -90,19 +90,19 @@ pub struct RecordSummary {
     pub totals: Totals,
     /// Size of the trace in bytes.
     pub bytes: u64,
-    /// The program's end.
+    /// The exit status of the program.
     pub status: ExitStatus,
     /// True if the program reported its end. If it was killed, the trace lacks everything after its
     /// last full window.
     pub complete: bool,
-    /// True when the recorder stopped the program, at [`RecordOptions::max_instructions`].
+    /// True if the recorder stopped the program, at [`RecordOptions::max_instructions`].
     pub stopped: bool,
-    /// The programs that took the place of the first one by `execve`, in order. They are in the
-    /// trace: the pages of each end with it.
+    /// The programs that replaced the first one by `execve`, in order. They are in the trace. The
+    /// pages of each program end with it.
     pub followed: Vec<PathBuf>,
     /// Processes that were forked. They are not in the trace.
     pub children: u64,
-    /// Lines of the marks FIFO that were not understood, each with the reason.
+    /// Refused lines of the marks FIFO, each with the reason.
     pub refused_marks: Vec<String>,
 }
 
@@ -129,12 +129,12 @@ pub enum RecordError {
          apt-get install qemu-user"
     )]
     NoQemu {
-        /// The emulator looked for.
+        /// The name of the emulator.
         name: String,
     },
     /// The recorder plugin is missing.
     #[error(
-        "the recorder plugin was not found (looked for {}). Build it in the source tree: make \
+        "the recorder plugin was not found (paths tried: {}). Build it in the source tree: make \
          recorder; or name it in TIERWISE_RECORDER", searched.join(", ")
     )]
     NoPlugin {
@@ -149,12 +149,12 @@ pub enum RecordError {
         /// The value found and the values allowed.
         reason: String,
     },
-    /// The emulator ended before the plugin had spoken.
+    /// The emulator ended before the plugin sent a message.
     #[error("{qemu} ended ({status}) before the recording started; its own message is above")]
     NotStarted {
         /// The emulator.
         qemu: String,
-        /// Its end.
+        /// Its exit status.
         status: ExitStatus,
     },
     /// The program executed another, and the recorder did not start in it.
@@ -165,7 +165,7 @@ pub enum RecordError {
     NotFollowed {
         /// The program executed.
         program: String,
-        /// Its end.
+        /// Its exit status.
         status: ExitStatus,
     },
     /// The recorder stopped the program, for a reason that it printed.
@@ -193,7 +193,7 @@ pub enum RecordError {
         /// The value expected.
         expected: &'static str,
     },
-    /// The system refused something.
+    /// A system call failed.
     #[error("{what}: {source}")]
     System {
         /// The attempted action.

@@ -1,4 +1,4 @@
-//! Requests to the plugin while it records, by the threads that hear of marks and signals.
+//! Requests to the plugin while it records, from the threads that receive marks and signals.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use super::wire::Reason;
 
-/// The time that a signal waits for the window under way to be handed over. Closing a window takes
-/// the guest milliseconds; a guest that takes seconds is stuck, and is then ended without it.
+/// The time that a signal waits for the current window to arrive. Closing a window takes the guest
+/// milliseconds; a guest that takes seconds is stuck, and ends without that window.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The requests to the plugin: each is one cut of the window under way.
+/// The requests to the plugin: each is one cut of the current window.
 #[derive(Default)]
 struct RequestState {
     control: Option<UnixStream>,
-    /// Cuts requested and not yet received, the oldest first; each may carry the name of a phase.
+    /// Cuts requested and not yet received, the oldest first; each may have the name of a phase.
     cuts: VecDeque<Option<String>>,
     cuts_seen: u64,
     cuts_asked: u64,
@@ -42,13 +42,13 @@ impl PluginRequests {
         state.operations = state.operations.saturating_add(count);
     }
 
-    /// The window under way ends here, and the next starts a phase.
+    /// Ends the current window; the next one starts a phase.
     pub(super) fn mark(&self, name: String, operations: u64) {
         self.add_operations(operations);
         self.cut(Some(name));
     }
 
-    /// Asks for a cut; returns its number.
+    /// Requests a cut. Returns its number.
     fn cut(&self, mark: Option<String>) -> u64 {
         let mut state = self.lock();
         state.cuts.push_back(mark);
@@ -60,7 +60,7 @@ impl PluginRequests {
         state.cuts_asked
     }
 
-    /// Cuts the window and waits until it has arrived, but no longer than the patience.
+    /// Cuts the window and waits until it has arrived, for at most [`FLUSH_PATIENCE`].
     pub(super) fn flush(&self) {
         let number = self.cut(None);
         let state = self.lock();
@@ -68,7 +68,7 @@ impl PluginRequests {
         drop(self.changed.wait_timeout_while(state, FLUSH_PATIENCE, waiting));
     }
 
-    /// A window arrived: what belongs to it, and the marks that start after it.
+    /// Handles a window that arrived. Returns its operations, and the mark that starts after it.
     pub(super) fn on_window(&self, reason: Reason) -> (u64, Option<String>) {
         let mut state = self.lock();
         let operations = std::mem::take(&mut state.operations);
@@ -80,7 +80,7 @@ impl PluginRequests {
         (operations, state.cuts.pop_front().flatten())
     }
 
-    /// The plugin is connected; it receives the cuts requested before.
+    /// Connects the plugin, which receives the cuts requested before.
     pub(super) fn connect(&self, mut control: UnixStream) {
         let mut state = self.lock();
         let _ = control.write_all(&b"C".repeat(state.cuts.len()));
@@ -108,7 +108,7 @@ mod tests {
         let mut asked = Vec::new();
         plugin.read_to_end(&mut asked).unwrap();
         assert_eq!(asked, b"CC");
-        // A window that was under way when the first mark was made takes the operations reported.
+        // The window that was current at the first mark takes the reported operations.
         assert_eq!(requests.on_window(Reason::Full), (30, None));
         assert_eq!(requests.on_window(Reason::Cut), (0, Some("load".into())));
         assert_eq!(requests.on_window(Reason::Cut), (0, Some("run".into())));

@@ -90,7 +90,7 @@ fn conclude(
         (Ok(_), Err(error)) => error.into(),
     };
     if windows == 0 {
-        // An empty trace would be in the way of the next attempt.
+        // An empty trace would block the next attempt.
         new.discard();
         return Err(error);
     }
@@ -151,7 +151,7 @@ impl Run<'_> {
         marks: &Path,
     ) -> Result<Child, RecordError> {
         let options = self.options;
-        // QEMU takes a doubled comma for one that is part of a value.
+        // QEMU reads a doubled comma as one comma of a value.
         let path = |path: &Path| path.to_string_lossy().replace(',', ",,");
         let plugin = format!(
             "{},socket={},window={},llc_bytes={},llc_ways={}",
@@ -171,7 +171,7 @@ impl Run<'_> {
             .map_err(RecordError::system(self.qemu.display().to_string()))
     }
 
-    /// Writes window after window until the stream ends or enough has been seen.
+    /// Writes window after window until the stream ends or the instruction limit is reached.
     fn copy_windows(
         &self,
         stream: UnixStream,
@@ -181,7 +181,7 @@ impl Run<'_> {
         next: impl Fn(&mut Child) -> Result<UnixStream, RecordError>,
         mut progress: impl FnMut(&RecordingProgress),
     ) -> Result<Copied, RecordError> {
-        // 1 MiB: a window of 40 thousand rows in one go.
+        // 1 MiB: a window of 40 thousand rows in one read.
         let mut input = BufReader::with_capacity(1 << 20, stream);
         wire::read_hello(&mut input)?;
         let mut window = Window::default();
@@ -263,14 +263,14 @@ impl Ended {
 
 struct Copied {
     complete: bool,
-    /// The program still runs and is to be stopped.
+    /// True if the program still runs and must be stopped.
     stop: bool,
     followed: Vec<PathBuf>,
     children: u64,
 }
 
-/// The error of an emulator that ended before its plugin started differs after an exec from that at
-/// the start.
+/// Converts the error of an emulator that ended before its plugin started: after an exec it has
+/// another meaning than at the start.
 fn not_followed(error: RecordError, program: &Path) -> RecordError {
     match error {
         RecordError::NotStarted { status, .. } => {
@@ -295,7 +295,7 @@ fn renumber(window: &mut Window, first: u64) -> Result<(), RecordError> {
     window.unmaps.iter_mut().try_for_each(moved)
 }
 
-/// A cut between two windows leaves one in which nothing happened.
+/// Returns true for a window without any event, which a cut between two windows leaves.
 fn is_empty(window: &Window) -> bool {
     window.instructions == 0
         && window.accesses.is_empty()
@@ -327,11 +327,11 @@ fn pid_of(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// Ends the program: politely, then not.
+/// Ends the program: first with SIGTERM, then with SIGKILL.
 fn stop(child: &mut Child) -> Result<(), RecordError> {
     let failed = || RecordError::system("stopping the program");
     if let Some(pid) = pid_of(child) {
-        // It may have ended meanwhile; its status shows it.
+        // The program may have ended meanwhile; its status shows it.
         let _ = kill_process(pid, Signal::TERM);
     }
     let deadline = Instant::now() + STOP_PATIENCE;
@@ -344,7 +344,7 @@ fn stop(child: &mut Child) -> Result<(), RecordError> {
     child.kill().map_err(failed())
 }
 
-/// Passes signals on to the program, after its window under way has been brought home.
+/// Passes signals on to the program, after its current window has arrived.
 struct SignalForwarder {
     handle: Handle,
     thread: std::thread::JoinHandle<()>,

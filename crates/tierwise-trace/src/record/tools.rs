@@ -18,7 +18,7 @@ pub(super) fn qemu(given: Option<&Path>) -> Result<PathBuf, RecordError> {
 }
 
 /// The plugin: as given, else `TIERWISE_RECORDER`, else beside the executable, else in the source
-/// tree that the executable was built from.
+/// tree from which the executable was built.
 pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let named = given
         .map(Path::to_owned)

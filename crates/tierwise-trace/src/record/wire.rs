@@ -20,15 +20,15 @@ const MAX_PATH_BYTES: u32 = 4096;
 /// The reason for a window's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
-    /// It reached its length.
+    /// The window reached its length.
     Full,
-    /// This process requested it.
+    /// This process requested the cut.
     Cut,
     /// The program ended.
     Exit,
 }
 
-/// A message.
+/// A message of the plugin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WireMessage {
     /// A window, with its lists in the order of the data model.

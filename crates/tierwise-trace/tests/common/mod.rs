@@ -13,7 +13,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::{RecordOptions, RecordSummary, record};
 use tierwise_trace::{Allocation, PageAccess, Window, WindowSource};
 
-/// Everything in one window, unless a test wants more.
+/// The window length with which all instructions are in one window, unless a test needs more.
 pub const ONE_WINDOW: u64 = 1 << 30;
 
 /// The source tree's recorder directory.

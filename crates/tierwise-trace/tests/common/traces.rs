@@ -10,7 +10,7 @@ use tierwise_trace::{
     Allocation, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window, WindowSource,
 };
 
-/// A header.
+/// A header for tests.
 pub fn header() -> Header {
     Header {
         command: vec!["program".into(), "--with".into(), "arguments".into()],
@@ -27,7 +27,7 @@ pub fn access(page: u32, counts: [u32; 4], supervised: u16, thread: u16) -> Page
     PageAccess { page, loads, stores, load_misses, store_misses, supervised, thread }
 }
 
-/// The parts of one window; pages are chosen among the living when windows are put together.
+/// The parts of one window; pages are chosen among the mapped ones when the windows are made.
 #[derive(Debug, Clone)]
 struct Plan {
     allocations: Vec<(u64, bool, u8, u16)>,

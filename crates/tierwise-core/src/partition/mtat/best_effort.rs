@@ -10,7 +10,7 @@ use crate::share::Rule;
 use crate::ticker::Ticker;
 use crate::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 
-/// Annealing steps per tier: 1 GB of the paper's 32.
+/// Annealing steps per tier: the paper's step is 1 GB of a tier of 32 GB.
 const TIER_STEPS: u64 = 32;
 
 /// Annealing steps per even part, with many tenants: otherwise a step would be a tenant's whole
@@ -25,7 +25,7 @@ pub(super) struct BestEffort {
     runs: u64,
     /// The tenants of the last annealing.
     tenants: Vec<TenantId>,
-    /// Pages that it gave each beyond its floor.
+    /// Pages beyond its floor that the last annealing gave each tenant.
     parts: Vec<u64>,
     /// The sum of the parts.
     divided: u64,

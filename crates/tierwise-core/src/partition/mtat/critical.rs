@@ -8,7 +8,7 @@ use crate::observe::TenantReading;
 use crate::share::Rule;
 use crate::units::Pages;
 
-/// A tenant's readings in an interval.
+/// A tenant's readings, summed over an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct IntervalReadings {
     /// Accesses that the fastest tier served.
@@ -39,18 +39,18 @@ pub(super) struct Critical {
     limit: f64,
     state: AgentState,
     action: f64,
-    /// The agent acted on the state, and the action's effect is not known yet.
+    /// True if the agent acted on the state and the action's effect is not known yet.
     pending: bool,
 }
 
 impl Critical {
-    /// A tenant without readings.
+    /// Makes a tenant without readings.
     pub(super) fn new(agent: Option<Box<dyn Agent>>, slo: Duration) -> Self {
         let state = AgentState::default();
         Self { agent, slo, partition: None, limit: 0.0, state, action: 0.0, pending: false }
     }
 
-    /// Returns true if its agent acts already.
+    /// Returns true if its agent has acted.
     pub(super) fn acts(&self) -> bool {
         self.partition.is_some()
     }
@@ -107,8 +107,8 @@ impl Critical {
         };
     }
 
-    /// Its claim: its partition, not below its floor, and no more than its cap or its memory.
-    /// Before its first requests, the memory that it holds.
+    /// Returns the tenant's claim: its partition, not below its floor, and no more than its cap or
+    /// its memory. Before its first requests it claims the memory that it holds.
     pub(super) fn claim(
         &mut self,
         held: Pages,

@@ -1,6 +1,6 @@
 //! MTAT's partition policy maker (Kim et al., Middleware 2025, section 3.2): fast memory is
-//! partitioned. Each latency-critical tenant gets the memory that its SLO needs by its agent, and
-//! best-effort tenants get the rest.
+//! partitioned. An agent gives each latency-critical tenant the memory that its SLO needs.
+//! Best-effort tenants get the rest.
 //!
 //! - *Latency-critical* (section 3.2.1, algorithm 1). At each action interval an agent
 //!   ([`crate::learn::Agent`]) gets the tenant's usage ratio, access ratio and load, and grows or
@@ -76,7 +76,8 @@ use crate::ticker::Ticker;
 use crate::topology::{Topology, WatermarkLevel};
 use crate::units::{Bandwidth, Bytes, Pages, TenantId, TierId, Timestamp};
 
-/// Equation 1 of MTAT: the largest change of a partition that is completed within an interval.
+/// Equation 1 of MTAT: the largest change of a partition, in base pages, that is completed within
+/// an interval.
 pub fn largest_step(bandwidth: Bandwidth, interval: Duration, page_size: Bytes) -> Pages {
     let bytes = u128::from(bandwidth.0) * interval.as_nanos() / 2 / 1_000_000_000;
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)).in_pages(page_size)
@@ -108,7 +109,7 @@ enum Division {
     Free,
 }
 
-/// The partitioner.
+/// MTAT's partitioner: agents for latency-critical tenants, annealing for the others.
 pub struct Mtat {
     interval: Duration,
     action: Ticker,
@@ -121,7 +122,7 @@ pub struct Mtat {
     floors: Floors,
     /// The readings of each tenant since the last action.
     readings: Vec<IntervalReadings>,
-    /// By tenant; `None` for best-effort ones.
+    /// By tenant; `None` for a best-effort tenant.
     critical: Vec<Option<Critical>>,
     best_effort: BestEffort,
     critical_claims: Vec<Claim>,

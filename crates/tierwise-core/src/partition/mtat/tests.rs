@@ -13,7 +13,7 @@ use crate::tenant::Limit;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Takes a set action, and records its experiences.
+/// Agent that takes a set action and records its experiences.
 #[derive(Clone, Default)]
 struct Scripted {
     action: Arc<Mutex<f64>>,
@@ -40,7 +40,7 @@ impl Learning for Scripted {
         }
     }
 
-    /// One step from the last to the first.
+    /// Moves one step from the last place to the first.
     fn anneal(&self, objective: &dyn Objective, start: &[u64], _: u64) -> Vec<u64> {
         let mut found = start.to_vec();
         let step = objective.step().min(found[start.len() - 1]);
@@ -143,7 +143,7 @@ fn agent_learns_its_last_actions_reward() {
     assert_eq!(scripted.learned.lock().unwrap().len(), 2);
 }
 
-/// 100 pages less 6 are divided evenly, 47 each; a step is an eighth of a part, 2 pages.
+/// 100 pages less 6 are divided evenly, 47 each; a step is 1/32 of the tier, 3 pages.
 #[test]
 fn profiled_tenants_anneal_from_an_even_split() {
     let profile = Profile::new(vec![(Bytes(0), 50.0), (Bytes(94 * 4096), 100.0)]).unwrap();
@@ -216,7 +216,7 @@ fn spec(tenant: &Tenant) -> TenantSpec {
     spec
 }
 
-/// Acts by a hash of the state and its seed.
+/// Agent that acts by a hash of the state and its seed.
 struct Erratic(u64);
 
 impl Agent for Erratic {

@@ -107,7 +107,7 @@ fn vanished_lender_leaves_no_half_move() {
     machine.should_hold(1, 2);
     (8..16).for_each(|page| machine.pages.remove(PageId(page)));
     assert!(machine.select("", &mut NoEstimator).is_empty());
-    // It ended, and its pages are still being freed.
+    // The lender ended, and its pages are still being freed.
     let mut machine = self::machine();
     machine.should_hold(0, 6);
     machine.should_hold(1, 2);

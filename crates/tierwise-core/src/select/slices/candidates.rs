@@ -24,20 +24,20 @@ impl CandidateTenant {
     pub(super) const ALL: Self =
         Self { tenant: None, gives: Pages(u64::MAX), takes: Pages(u64::MAX) };
 
-    /// A tenant within its own partition: its victims pay for its promotions.
+    /// Makes a tenant within its own partition, whose own victims make room for its promotions.
     pub(super) const fn alone(tenant: TenantId, limit: Pages) -> Self {
         Self { tenant: Some(tenant), gives: limit, takes: limit }
     }
 }
 
-/// Candidates of the last search. Kept for their memory.
+/// Candidates of the last search. The value is used again, which keeps its memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidates {
     /// Pages of slower tiers, hottest first if they are of one tier.
     pub(super) hot: Vec<PageId>,
     /// Pages of the upper tier, coldest first.
     pub(super) cold: Vec<PageId>,
-    /// Pages named in this slice that were not hot enough for their target tier.
+    /// Candidates of this slice that were not hot enough for their target tier.
     pub(super) rejected: Vec<PageId>,
 }
 
@@ -62,8 +62,8 @@ impl Candidates {
         }
     }
 
-    /// Finds up to about `limit` base pages of tiers slower than `upper` that deserve it, from the
-    /// nearest first.
+    /// Finds promotion candidates for `upper`, up to about `limit` base pages, from the nearest
+    /// slower tier first.
     pub(super) fn find_hot(
         &mut self,
         members: &[CandidateTenant],
@@ -87,12 +87,12 @@ impl Candidates {
         }
     }
 
-    /// Keeps the hot pages from the `first` on for the tiers below.
+    /// Keeps the hot pages from index `first` on for exchanges in slower tiers.
     pub(super) fn reject(&mut self, first: usize) {
         self.rejected.extend_from_slice(&self.hot[first..]);
     }
 
-    /// Names as hot, hottest first, the rejected pages in tiers below `upper`.
+    /// Moves the rejected pages in tiers slower than `upper` to `hot`, hottest first.
     pub(super) fn take_rejected(&mut self, upper: TierId, pass: &Pass<'_, '_>) {
         self.hot.clear();
         let below = |page: &PageId| pass.ctx.pages.tier(*page).is_some_and(|tier| tier > upper);
@@ -101,7 +101,7 @@ impl Candidates {
     }
 
     /// Adds up to `limit` base pages of a tenant that were not found accessed, from the nearest
-    /// slower tier first: a share is filled, hot or not.
+    /// slower tier first: a share is filled whether the pages are hot or not.
     pub(super) fn fill(&mut self, tenant: TenantId, mut limit: Pages, pass: &mut Pass<'_, '_>) {
         for tier in pass.ctx.topology.ids().skip(1) {
             let (from, scope) = (self.hot.len(), Scope { tier, tenant: Some(tenant) });
@@ -112,8 +112,8 @@ impl Candidates {
         }
     }
 
-    /// Returns the number of the coldest pages, from the `first` on, that free `frames` base pages,
-    /// each of them colder than `than`.
+    /// Returns the number of coldest pages, from index `first` on, that free `frames` base pages.
+    /// Each of them is colder than `than`; `None` if there are too few.
     pub(super) fn colder(
         &self,
         first: usize,

@@ -11,7 +11,7 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// The maximum wait: freed memory is used within a minute.
 const MAX_WAIT: Duration = Duration::from_secs(64);
 
-/// Slices after a growth in which it counts as the cause of a short tier.
+/// Slices after a growth in which the growth counts as the cause of a shortage.
 const CAUSED: u32 = 2;
 
 /// The last growth, and the wait that followed.
@@ -23,7 +23,7 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Starts a slice. Growth without a shortage after it was right.
+    /// Starts a slice. A growth without a shortage after it resets the wait.
     pub(super) fn started(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.is_some_and(|grew| now.since(grew) > slice * CAUSED) {
             (self.grew, self.wait) = (None, Duration::ZERO);
@@ -42,7 +42,7 @@ impl Growth {
         }
     }
 
-    /// Records that the tier was short and was relieved.
+    /// Records that the tier was short and was relieved. A recent growth then starts a wait.
     pub(super) fn relieved(&mut self, now: Timestamp, slice: Duration) {
         if self.grew.take().is_some_and(|grew| now.since(grew) <= slice * CAUSED) {
             self.wait = (self.wait * 2).clamp(MIN_WAIT, MAX_WAIT);

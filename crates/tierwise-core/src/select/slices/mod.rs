@@ -24,10 +24,11 @@
 //! the slices' pace.
 //!
 //! A tier short of its low watermark is relieved at any time, first by tenants that hold more than
-//! their shares. If that follows at once on the growth of shares, the shares exceed the memory, as
-//! a live machine's may. Best-effort shares then wait before they grow, one second at first and
-//! twice as long each time. Otherwise every slice would promote and relieve the same pages. Deltas
-//! are computed again at each slice, which corrects failed moves, allocations and freed pages.
+//! their shares. If that immediately follows the growth of shares, the shares exceed the memory,
+//! which can happen on a live machine. Best-effort shares then wait before they grow, one second at
+//! first and twice as long each time. Otherwise every slice would promote and relieve the same
+//! pages. Deltas are computed again at each slice, which corrects failed moves, allocations and
+//! freed pages.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the maximum of base pages that a slice demotes and
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
@@ -73,11 +74,11 @@ const FILLS: [(&str, bool); 2] = [("all", true), ("latency-critical", false)];
 /// ten.
 const PACE_MEMORY: f64 = 0.9;
 
-/// Size of the first search for pages to exchange. Each search that finds only such pages doubles
-/// the next.
+/// Base pages of the first search for pages to exchange. A search of which all pages are exchanged
+/// doubles the next.
 const FIRST_BATCH: Pages = Pages(8);
 
-/// The selector.
+/// MTAT's selector: changes partitions slice by slice, and exchanges pages within them.
 #[derive(Debug, Clone)]
 pub struct Slices {
     length: Duration,
@@ -89,7 +90,7 @@ pub struct Slices {
     projection: Projection,
     /// Base pages that each tenant exchanged in its busiest recent slice at the full rate.
     pace: Vec<Pages>,
-    /// One per tenant, and one for those that compete.
+    /// One change per tenant, and one for the tenants that compete.
     changes: Vec<Change>,
     /// Base pages of each tenant beyond its entitlement and below its cap.
     beyond: Vec<u64>,

@@ -7,7 +7,7 @@ use crate::units::{Pages, TenantId};
 pub struct Change {
     /// The tenant; `None` for all tenants without a partition together.
     pub tenant: Option<TenantId>,
-    /// Latency-critical: its pages move first.
+    /// True if the tenant is latency-critical: its pages move first.
     pub critical: bool,
     /// Delta: its share less its memory, in base pages.
     pub delta: i64,
@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change without a step.
+    /// Makes a change whose step is zero.
     pub const fn new(tenant: Option<TenantId>, critical: bool, delta: i64) -> Self {
         Self { tenant, critical, delta, step: 0 }
     }

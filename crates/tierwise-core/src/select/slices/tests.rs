@@ -75,7 +75,7 @@ impl Enforced {
         }
     }
 
-    /// One slice. Returns the moves as page, tier and cause.
+    /// Runs one slice. Returns the moves as page, tier and cause.
     fn slice(&mut self) -> Vec<(u32, u8, Cause)> {
         self.slices += 1;
         self.at(self.slices * SLICE)

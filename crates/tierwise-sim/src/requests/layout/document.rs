@@ -5,7 +5,7 @@ use super::super::mix::{Mix, RequestKind, UnitGroup};
 use super::super::skew::{Skew, YCSB_THETA};
 use super::{divide, lines};
 
-/// MTAT, section 5, benchmarks.
+/// Documents of the store (MTAT, section 5, benchmarks).
 const DOCUMENTS: u64 = 23_300_000;
 
 /// BSON of ten fields of 100 bytes: each has a type byte, a name of 7 bytes, a length of 4 and a
@@ -45,8 +45,8 @@ const RECORD_LEAF_MISSES: f64 = 6.0;
 /// hottest ones are cached.
 const DOCUMENT_MISS_SHARE: f64 = 0.78;
 
-/// Reads of single documents by `_id`. YCSB's requests are zipfian by default.
-/// At least eight units.
+/// Reads of single documents by `_id`. YCSB's requests are zipfian by default. Fewer than eight
+/// units become eight.
 pub fn document(units: u32) -> Mix {
     let units = units.max(8);
     let documents = DOCUMENTS as f64;

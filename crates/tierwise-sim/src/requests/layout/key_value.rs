@@ -8,7 +8,7 @@ use super::{divide, lines};
 /// Redis at 1).
 const BUCKET_BYTES: f64 = 8.0;
 
-/// A store.
+/// The size and the popularity of a store's items.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KeyValueStore {
     /// Items.
@@ -19,8 +19,8 @@ pub struct KeyValueStore {
     pub skew: Skew,
 }
 
-/// Reads of items: one line of the bucket's page, all lines of the item's.
-/// At least eight units.
+/// Reads of items: one line of the bucket, all lines of the item. Fewer than eight units become
+/// eight.
 pub fn key_value(store: KeyValueStore, units: u32) -> Mix {
     let units = units.max(8);
     let items = store.items as f64;

@@ -2,7 +2,7 @@
 //! warehouse, and a Masstree over each table.
 //!
 //! New-order and payment, nine tenths of the transactions (clause 5.2.3), stand for all. NURand
-//! chooses rows as the standard demands; the rows of one transaction are drawn independently,
+//! chooses rows as the standard requires; the rows of one transaction are drawn independently,
 //! though they belong to one warehouse. Inserts go to new memory, which is here the part of the
 //! order lines that a minute of them fills.
 
@@ -11,19 +11,19 @@ use super::super::mix::{Mix, Popularity, RequestKind, UnitGroup};
 use super::super::skew::{nurand, repeated};
 use super::{divide, lines};
 
-/// MTAT, section 5, benchmarks.
+/// Warehouses of the database (MTAT, section 5, benchmarks).
 const WAREHOUSES: u64 = 320;
 
-/// Items, and rows of stock a warehouse (clause 1.2.1).
+/// Items, and rows of stock per warehouse (clause 1.2.1).
 const ITEMS: u64 = 100_000;
 
-/// Customers a district, of ten a warehouse (clause 1.2.1).
+/// Customers per district, of which a warehouse has ten (clause 1.2.1).
 const CUSTOMERS: u64 = 3_000;
 
 /// Bytes of a tuple's header (version, size, pointer to the one before).
 const HEADER: f64 = 20.0;
 
-/// Bytes of the index a row: nodes of 256 bytes, ten of whose fifteen places are taken.
+/// Bytes of the index per row: nodes of 256 bytes, ten of whose fifteen places are taken.
 const INDEX: f64 = 25.0;
 
 /// Rows of a warehouse and bytes of each: clause 4.2.2's sizes. With headers and indexes they sum
@@ -64,7 +64,7 @@ const BY_NAME: f64 = 0.6;
 const NEW_ORDER_WORK: f64 = LINES * 4.0 + 7.0;
 const PAYMENT_WORK: f64 = 7.0 + BY_NAME;
 
-/// 45 and 43 of a hundred transactions.
+/// Share of new orders: the standard's 45 of a hundred transactions, beside 43 payments.
 const NEW_ORDER_SHARE: f64 = 45.0 / 88.0;
 
 /// The distribution of touches over the units of each table.
@@ -139,7 +139,7 @@ fn group(
     UnitGroup { name, touches, loads, stores, units: units.clone() }
 }
 
-/// New orders and payments over `units` units, of which there must be at least eight.
+/// New orders and payments over `units` units. Fewer than eight become eight.
 pub fn transaction(units: u32) -> Mix {
     let units = units.max(8);
     let tables = Tables::over(units);

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
+    fn table_columns_line_up() {
         let mut table = new_table(vec!["A".into(), "B".into()]);
         table.add_row(["long name", "1"]).add_row(["x", "1,000"]);
         let mut out = Vec::new();

@@ -3,8 +3,8 @@
 # usage: build-cpython.sh DIRECTORY PATCHES [TARBALL [CONFIGURE OPTION...]]
 #   DIRECTORY  where the interpreter goes (DIRECTORY/bin/python3.13); a few hundred megabytes while
 #              it is built
-#   PATCHES    a directory with a `series`, or - for none
-#   TARBALL    python3.13_*.orig.tar.xz, if it is there already; without, or with -,
+#   PATCHES a directory with a file `series`, or - for none TARBALL python3.13_*.orig.tar.xz, if it
+#   is there already; without, or with -,
 #              `apt-get source` fetches it, which needs a deb-src line of Debian 13 (trixie) in
 #              apt's configuration
 # It takes four to eight minutes of CPU time; MAKEFLAGS (for example -j2) is passed on.

@@ -1,4 +1,4 @@
-"""Tracking beside a program that closes descriptors, or has as many as it may have."""
+"""Tests of tracking in a program that closes descriptors, or that has reached its limit of them."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ import tierwise.emt as emt
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 @pytest.mark.parametrize("before", [0, 1])
-def test_files_in_the_place_of_closed_descriptors_stay(
+def test_files_under_reused_descriptors_stay_intact(
     program: Program, tmp_path: Path, signal: str, before: int
 ) -> None:
     printed = program(
@@ -45,7 +45,7 @@ print(kept, "closed the descriptors" in reason, protected_mappings())
     assert printed.stdout == "True True 0\n"
 
 
-def test_a_process_without_free_descriptors_is_told_so(program: Program) -> None:
+def test_exhausted_descriptors_raise_unavailable(program: Program) -> None:
     printed = program(
         BEGIN
         + """
@@ -110,7 +110,7 @@ print(emt.stats().active, emt.end().reason)
 
 
 def test_a_descriptor_may_have_a_large_number(program: Program) -> None:
-    # select knows numbers below 1024 only.
+    # select accepts only numbers below 1024.
     printed = program(
         BEGIN
         + """

@@ -61,7 +61,7 @@ class Reporting(unittest.TestCase):
         tests = (Test(name, _nothing, "hmat", "", 10, ()) for name in ("a::one", "a::two"))
         return Group("7", "hmat", "", tuple(tests))
 
-    def test_a_hung_guest_fails_the_test_that_ran_and_those_after(self) -> None:
+    def test_a_hung_guest_fails_remaining_tests(self) -> None:
         outcome = Outcome(None, "the guest hung", "console", 1.0, 2.0, "r")
         results = [
             untold(self._group(), name, ["a::one"], outcome) for name in ("a::one", "a::two")
@@ -70,7 +70,7 @@ class Reporting(unittest.TestCase):
         reasons = ["while it ran: the guest hung", "it did not run: the guest hung"]
         self.assertEqual([result.reason for result in results], reasons)
 
-    def test_a_failure_is_printed_with_reason_and_console(self) -> None:
+    def test_a_failure_prints_reason_and_console(self) -> None:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             Report(as_json=False).add(
@@ -78,7 +78,7 @@ class Reporting(unittest.TestCase):
             )
         self.assertRegex(printed.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
 
-    def test_a_repetition_takes_the_place_of_what_it_repeats(self) -> None:
+    def test_a_repetition_replaces_the_first_result(self) -> None:
         printed, report = io.StringIO(), Report(as_json=False)
         with contextlib.redirect_stdout(printed):
             report.add(Result("7", "a::one", False, 1.5, "too slow"))

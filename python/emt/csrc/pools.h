@@ -5,10 +5,10 @@
  * read in one of two ways:
  * - through process_vm_readv, which fails where a direct read would crash;
  * - directly, under `pools_lock`, if the pool is proven. Arenas are freed through the arena
- *   allocator, which is wrapped: the wrapper takes the lock and marks their pools as freed. A pool is
- *   proven if its list of free blocks points into itself, or if an object in it is linked in the
- *   collector's lists: neither holds for a copy of a pool. It is also proven if an adjacent pool of
- *   the same arena is.
+ *   allocator. A wrapper of it takes the lock and marks their pools as freed. A pool is proven if
+ *   its list of free blocks points into itself, or if an object in it is linked in the collector's
+ *   lists: neither holds for a copy of a pool. It is also proven if an adjacent pool of the same
+ *   arena is.
  */
 #ifndef TIERWISE_EMT_POOLS_H
 #define TIERWISE_EMT_POOLS_H

@@ -1,4 +1,4 @@
-"""The operator's commands on a live machine."""
+"""Tests of the operator's commands on a live machine."""
 
 import json
 
@@ -60,7 +60,7 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
 
 
 @test(boot="hmat", needs=("tierwise",), timeout_s=120, smoke=True)
-def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
+def doctor_finds_a_manageable_machine(guest: Guest) -> None:
     """Two tiers, DAMON, root: doctor reports that tierwised could manage this, and names tiers,
     kernel and tenants."""
     config = guest.directory / "tierwised.toml"

@@ -1,4 +1,4 @@
-"""The kernel's own tiering, which the daemon steers while no tenant has a limit."""
+"""Tests of the kernel's own tiering, which the daemon steers while no tenant has a limit."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from tierguest.stairs import Stairs
 
 MIB = 96
 HOT_MIB = 16
-# The hot part fits beside what the kernel keeps free of a node of a gigabyte, some 60 MiB, and the
-# whole program does not.
+# The hot part fits beside the memory that the kernel keeps free of a node of a gigabyte, some 60
+# MiB, and the whole program does not.
 LEFT_MIB = 128
 LIMIT_S = 240
 THRESHOLD = NUMA_SCANNING / "hot_threshold_ms"
@@ -43,8 +43,8 @@ def _config(guest: Guest, more: str = "") -> str:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
-    """Without limits the kernel promotes the hot part, by settings of the daemon; with a floor the
-    settings are as before, and the daemon places the pages itself."""
+    """Without limits the kernel promotes the hot part, with the daemon's settings. With a floor the
+    daemon restores the settings and places the pages itself."""
     before = _shown()
     stairs = _program(guest)
     daemon = guest.tierwised(_config(guest))

@@ -1,4 +1,4 @@
-"""Placement by age: the decisions on DAMON's regions, and the order in which pages are moved."""
+"""Tests of placement by age: the decisions on DAMON's regions, and the order of moves."""
 
 import sys
 import unittest
@@ -12,7 +12,7 @@ from tierguest.ageing import PAGE_BYTES, PAGES_PER_CALL, Ageing, Ages, batches, 
 from tierguest.damon import Damon, Region  # noqa: E402
 
 AGES = Ages(idle_s=3.0)
-# Of DAMON's aggregations.
+# The length of DAMON's aggregations.
 TENTH_S = 0.1
 
 
@@ -21,14 +21,14 @@ def _region(start: int, accesses: int, age: int) -> Region:
 
 
 class FakeDamon:
-    """Regions that a test chose."""
+    """A DAMON with regions that a test sets."""
 
     def __init__(self, regions: list[Region]) -> None:
         self.pid = 7
         self._regions = regions
 
     def regions(self) -> list[Region]:
-        """Those."""
+        """Returns the test's regions."""
         return self._regions
 
 

@@ -1,4 +1,4 @@
-"""The bench's tables and its comparison of rankings, and the scenario that stands for a guest."""
+"""Tests of the bench's tables, its comparison of rankings, and the scenario of a guest."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ class Tables(unittest.TestCase):
 
 
 def course(*misses: tuple[int, int]) -> list[dict[str, object]]:
-    """A point per second, with the misses since the point before."""
+    """Returns one point per second, with the misses since the previous point."""
     points: list[dict[str, object]] = [{"seconds": 0.0, "fast_mib": 1.0, "user_misses": (0, 0)}]
     fast = slow = 0
     for second, (more_fast, more_slow) in enumerate(misses, 1):
@@ -108,7 +108,7 @@ class Threads(unittest.TestCase):
             for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash")):
                 (proc / str(pid)).mkdir()
                 (proc / str(pid) / "comm").write_text(name)
-            # DAMON's thread has a name and no times any more.
+            # DAMON's ended thread has a name and no times.
             times = " ".join(["0"] * 11 + ["3", "2"])
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
@@ -133,7 +133,7 @@ class Programs(unittest.TestCase):
 
     def test_every_program_fits_the_nodes(self) -> None:
         for one in PROGRAMS:
-            # 40 to 130 MiB, of which a third, and 10 MiB.
+            # Programs have 40 to 130 MiB; a third of that and 10 MiB are left.
             self.assertTrue(130 / 3 + 11 >= one.left_mib >= 40 / 3 + 9, one.name)
 
 
@@ -180,7 +180,7 @@ class Scenarios(unittest.TestCase):
             (fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B")
         )
         self.assertEqual(int(fast["capacity"].removesuffix("B")) % (256 << 10), 0)
-        # 64 misses on each node for a page.
+        # The copy of a page has 64 misses on each node.
         self.assertAlmostEqual(read["costs"]["copy_bytes_per_ns"], 4096 / (64 * 310), places=4)
         self.assertEqual(read["workload"][0]["footprint"], f"{128 << 20}B")
 
@@ -189,7 +189,7 @@ class Scenarios(unittest.TestCase):
         self.assertNotIn("footprint", tomllib.loads(text)["workload"][0])
 
     def test_time_beside_misses_fits_the_bound(self) -> None:
-        # 8 s, of which 10 million misses take 0.9.
+        # The run takes 8 s, of which 10 million misses take 0.9.
         self.assertAlmostEqual(
             instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1
         )

@@ -1,4 +1,5 @@
-"""Following a guest: its lines, its end, and a guest that hangs. A shell script stands for QEMU."""
+"""Tests of following a guest: its lines, its end, and a guest that hangs. A shell script replaces
+QEMU."""
 
 import subprocess
 import tarfile

@@ -1,4 +1,4 @@
-"""Build steps: rebuilt when their inputs change, and never half."""
+"""Tests of build steps: they run again when their inputs change, and leave no partial result."""
 
 import contextlib
 import io

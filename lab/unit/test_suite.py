@@ -1,4 +1,5 @@
-"""The tests that share a guest, and the results of tests on which the guest does not report."""
+"""Tests of the groups that share a guest, and of the results of tests that the guest does not
+report."""
 
 import contextlib
 import io
@@ -18,7 +19,7 @@ from tierguest.declare import Absence, Test  # noqa: E402
 
 
 def _nothing(guest: object) -> None:
-    """Stands for a test."""
+    """Replaces a test."""
 
 
 class Grouping(unittest.TestCase):
@@ -41,7 +42,7 @@ class Grouping(unittest.TestCase):
 
     def test_a_lack_is_asserted_where_it_is(self) -> None:
         def absent(guest: object) -> None:
-            """Stands for the assertion."""
+            """Replaces the assertion."""
 
         test = Test(
             "file::name",
@@ -89,10 +90,11 @@ class Reporting(unittest.TestCase):
 
 
 class Repeating(unittest.TestCase):
-    """Repetitions of failed tests, with stand-ins for guests."""
+    """Repetitions of failed tests, with replacements for guests."""
 
     def _ran(self, failures: dict[str, int]) -> tuple[list[tuple[str, bool]], bool]:
-        """Names of the tests as they ran, and whether all passed; a test fails so many times."""
+        """Returns the names of the tests that ran again, and true if all passed; `failures` has the
+        number of failures of each test."""
         ran: list[tuple[str, bool]] = []
 
         def stand_in(

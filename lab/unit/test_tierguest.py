@@ -1,4 +1,4 @@
-"""The guest's helper library, where it can be tried without a guest."""
+"""Tests of the parts of the guest's helper library that need no guest."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""Physical addresses of the nodes, as q35 lays memory out."""
+"""Tests of the nodes' physical addresses in q35's memory layout."""
 
 import unittest
 

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the classifier that detects slowdowns of a tenant above a threshold (Memstrata, section
-4.2).
+"""Trains the classifier of slowdowns of a tenant above a threshold (Memstrata, section 4.2).
 
     scripts/train_slowdown.py                      trains the model that ships, for 5 %
     scripts/train_slowdown.py --threshold 0.10     retrains it for another threshold

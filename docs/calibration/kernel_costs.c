@@ -1,6 +1,7 @@
 // Measures the costs of the parts of page migration and hint faults, on the machine on which it
-// runs. Build and run: gcc -O2 kernel_costs.c -o kernel_costs && ./kernel_costs Each figure is the
-// best of nine rounds over 64 MiB of 4 KiB pages: the least disturbed one.
+// runs.
+// Build and run: gcc -O2 kernel_costs.c -o kernel_costs && ./kernel_costs
+// Each figure is the best of nine rounds over 64 MiB of 4 KiB pages: the least disturbed one.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -5,11 +5,12 @@
  * accessed bits again.
  *
  * Arguments:
- *   flush_us=N each vCPU flushes its TLB every N us of the host (see below) node=ID:NS:A-B a memory
- *   node: its addresses and the cost of a miss (may be repeated) llc_bytes=BYTES, llc_ways=WAYS the
- *   modelled last-level cache charge=on|off whether misses move the guest's clock (needs -icount
- *   and one vCPU) flush_accesses=N a vCPU flushes its TLB after N accesses to memory counters=FILE
- *   the file of the counts (counters.h)
+ *   flush_us=N        each vCPU flushes its TLB every N us of the host (see below)
+ *   node=ID:NS:A-B    a memory node: its addresses and the cost of a miss (may be repeated)
+ *   llc_bytes=BYTES, llc_ways=WAYS    the modelled last-level cache
+ *   charge=on|off     on: misses move the guest's clock (needs -icount and one vCPU)
+ *   flush_accesses=N  a vCPU flushes its TLB after N accesses to memory
+ *   counters=FILE     the file of the counts (counters.h)
  *
  * Without `node` the plugin monitors no access and the guest runs at full speed: flush_us costs
  * only the flushes. With `node` it monitors accesses from the guest's request on (counters.h),

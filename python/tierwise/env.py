@@ -49,8 +49,8 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
         overrides: Other changes to the scenario; see `tierwise.Simulation`.
 
     Raises:
-        FileNotFoundError: The file does not exist. TierwiseError: The file or an argument is wrong;
-        the message gives the reason.
+        FileNotFoundError: The file does not exist.
+        TierwiseError: The file or an argument is wrong; the message gives the reason.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}

@@ -40,8 +40,8 @@ class Simulation:
         load: The load of its services, in shares of their maximum; it replaces ``service.load``.
 
     Raises:
-        FileNotFoundError: The file does not exist. TierwiseError: The file or an argument is wrong;
-        the message gives the reason.
+        FileNotFoundError: The file does not exist.
+        TierwiseError: The file or an argument is wrong; the message gives the reason.
     """
 
     def __init__(
@@ -68,8 +68,9 @@ class Simulation:
         Args:
             recipe: The name of a recipe that ships, or a file that ends in ``.toml``.
             seed: The random seed.
-            agent: The agent of recipes that learn; by default the learner that ships. timeline_s:
-            Virtual seconds between two points of the timeline; by default there is no timeline.
+            agent: The agent of recipes that learn; by default the learner that ships.
+            timeline_s: Virtual seconds between two points of the timeline; by default there is no
+                timeline.
 
         Returns:
             ``result``, as ``tierwise compare --json`` prints a policy's, and ``timeline``, a list

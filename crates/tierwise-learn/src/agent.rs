@@ -44,7 +44,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
     }
 
-    /// An agent that starts from the model in these bytes. Errors name it `name`.
+    /// An agent that starts from the model in these bytes. Errors use `name` for them.
     pub(crate) fn of(
         name: &str,
         bytes: &[u8],

@@ -2,9 +2,9 @@
 //! algorithm 2).
 //!
 //! Each iteration draws two tenants and moves a step of memory from one to the other. The search
-//! keeps a better division. It keeps a division that is worse by `d` with probability `exp(-d /
-//! T)`, so that it leaves local optima. The temperature `T` decays by a factor at each iteration,
-//! and the best division found is the answer.
+//! keeps a better division. With probability `exp(-d / T)` it also keeps one that is worse by `d`,
+//! so that it leaves local optima. The temperature `T` decays by a factor at each iteration, and
+//! the best division found is the answer.
 //!
 //! ```
 //! use tierwise_core::learn::Objective;

@@ -10,14 +10,17 @@
  *   hot_at_mib=N     where the hot part is in the first phase (0)
  *   order=random     random | sequential: how the hot part is accessed, a line at a time
  *   stores=N         stores of 100 accesses (0)
- *   cold=N of 1000 accesses, those anywhere in the region (0) phase_s=N seconds of a phase (10)
- *   operations=N accesses of a phase instead of its seconds: the run time is then the result
- *   phases=N number of phases; 0 runs until it is ended (0) node=N the region's first node (by
- *   default the kernel chooses) huge=1 of huge pages shared=FILE the memory of this file, which
- *   programs with the same option share lock=1 mlocked pause_us=N sleep for N us after every 10,000
- *   accesses (0) forget=1 drop the TLB's entries after every 10,000 accesses: an emulated CPU's TLB
- *   holds
- *           tens of thousands, and the CPU marks a page as accessed only when it fills an entry
+ *   cold=N           of 1000 accesses, those anywhere in the region (0)
+ *   phase_s=N        seconds of a phase (10)
+ *   operations=N     accesses of a phase instead of its seconds: the run time is then the result
+ *   phases=N         number of phases; 0 runs until it is ended (0)
+ *   node=N           the region's first node (by default the kernel chooses)
+ *   huge=1           of huge pages
+ *   shared=FILE      the memory of this file, which programs with the same option share
+ *   lock=1           mlocked
+ *   pause_us=N       sleep for N us after every 10,000 accesses (0)
+ *   forget=1         drop all TLB entries after every 10,000 accesses: an emulated CPU's TLB holds
+ *           tens of thousands, and the CPU marks a page accessed only when it fills an entry
  *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase starts
  *
  * It prints a JSON line at the end of a phase: its hot part, accesses done, seconds, and a checksum

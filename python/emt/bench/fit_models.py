@@ -1,5 +1,5 @@
-"""Fits the models of the paper's table 2 to the samples of record_samples.py: `fit_models.py
-FILE.csv...`. Needs scikit-learn (the extra [bench]).
+"""Fits the models of the paper's table 2 to the samples of record_samples.py:
+`fit_models.py FILE.csv...`. It needs scikit-learn (the extra [bench]).
 
 It prints the table in Markdown for each signal in the files, and then the weights of its linear
 model in the form of src/tierwise/emt/linear_model.json. Four fifths of each workload's objects are

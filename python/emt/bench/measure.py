@@ -1,5 +1,6 @@
-"""Measures the costs and findings of tracking on one workload: `measure.py WORKLOAD SIGNAL [SECONDS
-[BUDGET]]` prints a JSON line.
+"""Measures the costs and findings of tracking on one workload.
+
+`measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]` prints a JSON line.
 
 The program runs without a pause through three phases of SECONDS seconds of its own CPU time each:
 

@@ -7,7 +7,7 @@ use super::STATE;
 use super::mlp::{LAYERS, Mlp, shapes};
 use super::replay::Batch;
 
-/// Two critics, of whose estimates the smaller is used (Haarnoja et al., section 5.2).
+/// Two critics; the learner uses the smaller of their estimates (Haarnoja et al., section 5.2).
 #[derive(Debug)]
 pub(super) struct Twins(pub(super) [Mlp; 2]);
 

@@ -161,7 +161,7 @@ def _new(things: Iterable[Any], weight: int, seen: set[int]) -> Iterator[tuple[A
 
 
 def _name(kind: type) -> str:
-    """Returns false for a class with a metaclass of the program's: its attributes are not read."""
+    """Returns the name of a class with its module, without a call of the program's metaclass."""
     module, name = (type.__getattribute__(kind, key) for key in ("__module__", "__qualname__"))
     return name if module in ("builtins", None) else f"{module}.{name}"
 

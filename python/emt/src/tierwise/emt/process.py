@@ -36,8 +36,8 @@ class Process:
         Without an extension for this interpreter it only warns with the reason.
 
         Raises:
-            AlreadyTracking: Tracking is already on. Unavailable: Tracking is not possible here; the
-            text has the reason.
+            AlreadyTracking: Tracking is already on.
+            Unavailable: Tracking is not possible here; the text has the reason.
         """
         with self._lock:
             self._leave_to_parent()

@@ -96,7 +96,7 @@ class Browser:
                 raise AssertionError(f"{method}: Chromium did not answer in {PATIENCE_S} s")
             part = os.read(self.incoming, 1 << 16)
             if not part:
-                raise AssertionError(f"{method}: Chromium is gone")
+                raise AssertionError(f"{method}: Chromium has ended")
             self.unread += part
         text, self.unread = self.unread.split(b"\0", 1)
         return json.loads(text)
@@ -154,7 +154,7 @@ class Daemon:
         self.process = subprocess.Popen([program, listen, "50"], stdout=subprocess.PIPE, text=True)
         self.page = self.process.stdout.readline().strip()
         if not self.page.startswith("http://127.0.0.1:"):
-            raise AssertionError(f"{program} does not serve: it says {self.page!r}")
+            raise AssertionError(f"{program} does not serve: it prints {self.page!r}")
         self.listen = re.search(r"//(.*)/", self.page)[1]
 
     def close(self):
@@ -246,7 +246,7 @@ def it_fits_every_width(browser, pictures):
     dark = browser.evaluate(ground)
     browser.inspect(WIDTHS[-1], "light")
     if browser.evaluate(ground) == dark:
-        raise AssertionError("the page looks the same in the dark")
+        raise AssertionError("the page has the same colours in the dark scheme")
 
 
 def it_says_when_it_is_cut_off(browser, daemon, program, pictures):

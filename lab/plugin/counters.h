@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The true misses, in a file that the guest sees as the memory of a device and the host as a file.
+ * The true misses, in a file of the host that the guest maps as the memory of a device.
  *
  * One 4 KiB page of `struct counters`, then `pages` counts of 32 bits: the misses of each physical
  * page, by page number. lab/guest/tierguest/truth.py reads the same layout. It is written without

@@ -35,7 +35,9 @@ def _goes_on(guest: Guest, daemon: Tierwised) -> None:
         return stairs.region().share(0) > 0.9
 
     guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+        placed,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}",
     )
 
 
@@ -63,7 +65,7 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
         os.kill(stairs.pid, signal.SIGKILL)
         stairs.wait(10)
     guest.figure("ended_on_the_way", ended)
-    assert ended > 0, "every program was placed before it was ended: nothing was shown"
+    assert ended > 0, "every program was placed before it was ended: the test shows nothing"
     _goes_on(guest, daemon)
     assert "ERROR" not in daemon.printed(), daemon.printed()
 
@@ -104,7 +106,9 @@ def a_full_node_takes_what_fits(guest: Guest) -> None:
         time.sleep(2 * A_WHILE_S)
         assert daemon.running(), daemon.printed()
         guest.figure("placed_while_full", stairs.region().share(0))
-        assert stairs.region().share(0) < 0.5, f"there was no room for so much: {stairs.describe()}"
+        assert stairs.region().share(0) < 0.5, (
+            f"more moved than fits into the node: {stairs.describe()}"
+        )
     guest.wait_until(
         lambda: stairs.region().share(0) > 0.9,
         WITHIN_S,
@@ -174,7 +178,7 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     instances = Path("/sys/kernel/tracing/instances")
     assert any(instances.iterdir()), "the daemon reads no tracepoint"
     printed = guest.run("tierwise", "restore", "--state", state)
-    assert not any(instances.iterdir()), f"the trace instance is left: {printed}"
+    assert not any(instances.iterdir()), f"the trace instance still exists: {printed}"
     assert read(NUMA_BALANCING) == "2", f"not restored: {printed}"
     assert taken_places() == before, f"the kdamond was not released: {printed}"
     killed()
@@ -202,7 +206,7 @@ def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
         time.sleep(A_WHILE_S)
         assert daemon.running(), daemon.printed()
         assert damon.running(), (
-            f"the other user's DAMON was stopped; tierwised said: {daemon.printed()}"
+            f"the other user's DAMON was stopped; tierwised printed: {daemon.printed()}"
         )
     _goes_on(guest, daemon)
     assert other.running()

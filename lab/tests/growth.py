@@ -62,7 +62,7 @@ def growth_into_free_memory_stays_fast(guest: Guest) -> None:
         fast, slow = (held / MIB for held in group.on_nodes())
         return (
             f"{fast:.0f} MiB fast, {slow:.1f} slow, {free_mib(0):.0f} free; "
-            f"tierwised said: {daemon.printed()[-1500:]}"
+            f"tierwised printed: {daemon.printed()[-1500:]}"
         )
 
     def grown() -> bool:

@@ -33,7 +33,9 @@ def _serves_the_healthy(guest: Guest, daemon: Tierwised) -> None:
         return stairs.region().share(0) > 0.9
 
     took = guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+        placed,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}",
     )
     guest.figure("healthy_fast_s", took)
 
@@ -118,11 +120,11 @@ def lock_during_moves_stops_nobody_else(guest: Guest) -> None:
             break
         locked.stop()
     else:
-        raise AssertionError(f"no lock met a move: {daemon.printed()[-2000:]}")
+        raise AssertionError(f"no lock was taken during a move: {daemon.printed()[-2000:]}")
     guest.figure("attempts", attempt)
     try:
         _serves_the_healthy(guest, daemon)
-        assert _waiting_moves(daemon) == waiting, "the call was to wait all the time"
+        assert _waiting_moves(daemon) == waiting, "the call must wait all the time"
     finally:
         # No waiter for the lock can end before this.
         locked.stop()
@@ -178,7 +180,7 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
             return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
 
         def found() -> str:
-            return f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+            return f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}"
 
         guest.figure("followed_s", guest.wait_until(follows, WITHIN_S, found))
         assert command.is_alive() or _commands_wait(daemon), "no command waits"
@@ -223,7 +225,7 @@ def shared_memory_moves_only_if_configured(guest: Guest) -> None:
 
     def describe() -> str:
         found = "; ".join(stairs.describe() for stairs in (*shared, own))
-        return f"{found}; tierwised said: {daemon.printed()[-1500:]}"
+        return f"{found}; tierwised printed: {daemon.printed()[-1500:]}"
 
     with guest.part() as part:
         daemon = part.tierwised(configuration(part, "multi-clock", tenants))

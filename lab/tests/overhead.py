@@ -54,7 +54,7 @@ def daemon_cost_by_tenant_count(guest: Guest) -> None:
     few, many = guest.figures["rss_mib_10"], guest.figures["rss_mib_200"]
     assert isinstance(few, float) and isinstance(many, float)
     # A tenant takes some tables and its text.
-    assert many - few < 20, f"190 more tenants take {many - few:.1f} MiB"
+    assert many - few < 20, f"190 more tenants use {many - few:.1f} MiB"
 
 
 PAGE_BYTES = 4096

@@ -38,7 +38,7 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
         lambda: str(group.on_nodes("file")),
     )
     before = group.on_nodes("file")
-    assert before[0] > 2 * CAP_MIB * MIB, f"it was to start on the fast node: {before}"
+    assert before[0] > 2 * CAP_MIB * MIB, f"it must start on the fast node: {before}"
     config = configuration(
         guest,
         "tierwise",
@@ -63,7 +63,9 @@ def page_cache_above_a_cap_is_demoted(guest: Guest) -> None:
     guest.figure("fast_mib", fast / MIB)
     guest.figure("slow_mib", slow / MIB)
     assert sum(after) >= 0.95 * sum(before), f"cache was dropped: before {before}, after {after}"
-    assert fast >= (CAP_MIB - 8) * MIB, f"more was demoted than was above the cap: {after}"
+    assert fast >= (CAP_MIB - 8) * MIB, (
+        f"more page cache was demoted than the excess over the cap: {after}"
+    )
 
 
 # So small that an emulated CPU reads it several times a second.
@@ -112,7 +114,7 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     others = _read_again_and_again(guest, "others", OTHERS_MIB, HOT_MIB)
     before = group.on_nodes("file"), others.on_nodes("file")
     assert before[0][1] > 0.9 * HOT_MIB * MIB and before[1][1] > 0.9 * OTHERS_MIB * MIB, (
-        f"it was to start on the slow node: {before}"
+        f"it must start on the slow node: {before}"
     )
     config = configuration(
         guest,
@@ -136,12 +138,14 @@ def page_cache_in_use_is_promoted(guest: Guest) -> None:
     fast = group.on_nodes("file")[0]
     guest.figure("fast_mib", fast / MIB)
     guest.figure("others_fast_mib", others.on_nodes("file")[0] / MIB)
-    assert fast <= (HOT_CAP_MIB + 1) * MIB, f"more than its cap came up: {group.on_nodes('file')}"
+    assert fast <= (HOT_CAP_MIB + 1) * MIB, (
+        f"more than its cap was promoted: {group.on_nodes('file')}"
+    )
     assert others.on_nodes("file")[0] - before[1][0] <= 2 * MIB, (
-        f"others' came up: {others.on_nodes('file')}, before {before[1]}"
+        f"page cache of others was promoted: {others.on_nodes('file')}, before {before[1]}"
     )
     # After a crash `tierwise restore` stops the kdamonds that promote, which have their own record.
     daemon.kill()
-    assert _running(), "a killed daemon's kdamonds go on"
+    assert _running(), "a killed daemon's kdamonds must continue to run"
     guest.run("tierwise", "restore", "--state", str(guest.directory / "state"))
-    assert not _running(), f"kdamonds that were left: {_running()}"
+    assert not _running(), f"kdamonds that still run: {_running()}"

@@ -56,7 +56,7 @@ def _converges(
 ) -> None:
     stairs = _stairs(guest, forget, left_mib)
     before = stairs.hot().share(0)
-    assert before < 0.5, f"the hot part was to start on the slow node: {stairs.describe()}"
+    assert before < 0.5, f"the hot part must start on the slow node: {stairs.describe()}"
     daemon = guest.tierwised(
         configuration(guest, policy or name, tenants=[("stairs", "cgroup = 'stairs'")])
     )
@@ -66,7 +66,7 @@ def _converges(
         return stairs.hot().share(0) >= 0.95 and stairs.cold().share(1) >= 0.90
 
     def saying() -> str:
-        return f"{stairs.describe()}; tierwised said: {daemon.printed()[-1500:]}"
+        return f"{stairs.describe()}; tierwised printed: {daemon.printed()[-1500:]}"
 
     seconds = guest.wait_until(placed, LIMIT_S, saying, every_s=1)
     guest.figure("seconds", seconds)
@@ -163,4 +163,6 @@ def placement_by_other_policies(guest: Guest) -> None:
             place(part, stairs)
             hot, _ = _shares(guest, name, stairs)
             if name == "first_touch":
-                assert abs(hot - started) < 0.02, f"nothing was to move it: {stairs.describe()}"
+                assert abs(hot - started) < 0.02, (
+                    f"it moved under a policy that must not move it: {stairs.describe()}"
+                )

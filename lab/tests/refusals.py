@@ -127,7 +127,9 @@ def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
     daemon = guest.start(*words)
     time.sleep(8)
     printed = daemon.printed()
-    assert "root" in printed or "CAP_" in printed, f"no word of what is missing: {printed}"
+    assert "root" in printed or "CAP_" in printed, (
+        f"the output does not name the missing privilege: {printed}"
+    )
     assert stairs.region().share(1) == 1.0, stairs.describe()
     assert "panicked" not in printed, printed
 
@@ -161,4 +163,4 @@ def _take_offline(guest: Guest, node: int) -> None:
         except OSError as error:
             left.append(f"{block.name}: {error}")
     guest.figure("blocks_offline", f"{gone} of {len(blocks)}")
-    assert gone > len(blocks) / 2, f"too little of node {node} can go: {left}"
+    assert gone > len(blocks) / 2, f"too little memory of node {node} goes offline: {left}"

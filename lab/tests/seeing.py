@@ -141,4 +141,4 @@ def pagemap_scan_finds_touched_pages(guest: Guest) -> None:
         for first, end in found
         for page in range(first, end, PAGE_BYTES)
     ]
-    assert pages == touched, f"PAGEMAP_SCAN names pages {pages}; written were {touched}"
+    assert pages == touched, f"PAGEMAP_SCAN reports pages {pages}; the program wrote {touched}"

@@ -75,7 +75,7 @@ class Sharing:
         """Describes the tenants' memory and the daemon's output, for a failure's message."""
         held = ", ".join(f"{name} {self.fast_mib(name):.0f}" for name in self.groups)
         printed = self.daemon.printed()[-1500:] if self.daemon else "nothing"
-        return f"MiB on the fast node: {held}; tierwised said: {printed}"
+        return f"MiB on the fast node: {held}; tierwised printed: {printed}"
 
     def wait_for(self, expected: dict[str, float]) -> None:
         """Waits until each tenant holds the expected memory, within the tolerance."""

@@ -59,7 +59,7 @@ def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
     idle, tenant = _machine(guest)
     before = idle.cold().share(0)
     swapped = table("/proc/vmstat")["pswpout"]
-    assert before > 0.95, f"it was to begin on the fast node: {idle.describe()}"
+    assert before > 0.95, f"it must start on the fast node: {idle.describe()}"
     daemon = guest.tierwised(_config(guest, IDLE_S))
 
     def saying() -> str:

@@ -120,7 +120,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="equal: nothing but the program and a ballast on the fast node; used: an idle process "
         "and idle page cache too (default: %(default)s)",
     )
-    parser.add_argument("--reverse", action="store_true", help="turn the order of the runs round")
+    parser.add_argument("--reverse", action="store_true", help="run in the reverse order")
     parser.add_argument("--no-simulation", action="store_true", help="measure only")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")

@@ -94,8 +94,8 @@ static uint64_t whole_pages(uint64_t bytes)
 static void leave_mmap(const uint64_t *a, uint64_t start)
 {
     uint64_t end = start + whole_pages(a[1]);
-    /* What is new here was free before, perhaps by a call that is not followed (shmdt). With
-       MAP_FIXED the old pages went on entry, and other threads may have touched the new ones. */
+    /* The new range was free before, perhaps by a call that is not followed (shmdt). With MAP_FIXED
+       the old pages were removed on entry, and other threads may have touched the new ones. */
     if (!(a[3] & MAP_FIXED))
         window_unmap(start, end);
     mappings_set(start, end, kind_of_mmap(a));
@@ -162,7 +162,8 @@ static void leave_copy_file_range(const uint64_t *a, uint64_t bytes, uint16_t th
     file_side((int)a[2], out, bytes, true, thread);
 }
 
-/* Reads: the kernel loads the page cache and stores to the program. Writes: the other way round. */
+/* Reads: the kernel loads the page cache and stores to the program. Writes: it loads from the
+ * program and stores to the page cache. */
 static void leave_transfer(const uint64_t *a, int64_t number, uint64_t bytes, uint16_t thread)
 {
     const struct msghdr *message = (const struct msghdr *)a[1];

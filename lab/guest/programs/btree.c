@@ -17,9 +17,10 @@
 #define MAX_INNER 255
 /* A tree with this many levels of half-full nodes is larger than any guest. */
 #define MAX_LEVELS 6
-/* Of a thousand operations: YCSB's B writes 50; inserts cause splits and take little memory. */
+/* Shares of a thousand operations. YCSB's B writes 50; one insert causes splits and takes little
+ * memory. */
 enum { THOUSAND = 1000, WRITES = 50, INSERTS = 1 };
-/* Of a hundred, as in the bench's other stores. */
+/* Percent of keys and of requests, as in the bench's other stores. */
 enum { HOT_KEYS = 20, HOT_REQUESTS = 90 };
 
 /* Keys ascend. An inner node's child holds the keys that are not below its key; the first child's

@@ -12,9 +12,9 @@
 /* The Graph500 benchmark's probabilities: A = 0.57, B = C = 0.19, in 65536ths. */
 enum { A = 37356, AB = 49807, ABC = 62259 };
 
-/* Which of an edge's two vertices list the other one. */
+/* The vertices of an edge that list the other vertex. */
 enum lists {
-    TO,     /* the one that it points to */
+    TO,     /* the vertex to which it points */
     BOTH,   /* both */
     ORDERED /* the one with fewer edges; ascending, once each, without loops */
 };

@@ -34,7 +34,5 @@ def surplus_mib(left: int, node: int = 0) -> int:
     """Returns the MiB to lock on a node so that this much of its memory stays free."""
     surplus = free_mib(node) - left
     if surplus < 1:
-        raise AssertionError(
-            f"node {node} has {free_mib(node)} MiB free, and {left} should be left"
-        )
+        raise AssertionError(f"node {node} has {free_mib(node)} MiB free; {left} must stay free")
     return surplus

@@ -73,7 +73,7 @@ class Program:
         except subprocess.TimeoutExpired as error:
             printed = self.printed()[-PRINTED_CHARACTERS:]
             raise AssertionError(
-                f"{self.words[0]} still runs after {within_s:.0f} s; it said: {printed}"
+                f"{self.words[0]} still runs after {within_s:.0f} s; it printed: {printed}"
             ) from error
 
     def stop(self) -> int:

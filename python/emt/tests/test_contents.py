@@ -13,17 +13,17 @@ class Hostile(type):
     """A metaclass whose classes run code at each lookup of an attribute."""
 
     def __getattribute__(cls, name: str) -> object:
-        raise AssertionError(f"{name} was asked for")
+        raise AssertionError(f"{name} was called")
 
 
 class Thing(metaclass=Hostile):
     __slots__ = ("held",)
 
     def __sizeof__(self) -> int:
-        raise AssertionError("the size was asked for")
+        raise AssertionError("the size was read by a call")
 
     def __getattribute__(self, name: str) -> object:
-        raise AssertionError(f"{name} was asked for")
+        raise AssertionError(f"{name} was called")
 
 
 def pages_of(start: int, size: int) -> array[int]:

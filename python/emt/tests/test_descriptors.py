@@ -27,7 +27,7 @@ def test_files_under_reused_descriptors_stay_intact(
 from tierwise.emt.support import free_threaded
 signal = "uffd-wp" if free_threaded() else {signal!r}
 emt.start(emt.Settings(signal=signal, sample_interval=0.02, overhead_budget=1.0))
-# Some of the numbers come back as the program's files, others not at all.
+# The program's files reuse some of the numbers; the other numbers stay closed.
 os.closerange(3 + {before}, 100)
 files = [open({str(tmp_path)!r} + f"/{{n}}", "w+") for n in range(8)]
 for file in files:
@@ -49,7 +49,7 @@ def test_exhausted_descriptors_raise_unavailable(program: Program) -> None:
     printed = program(
         BEGIN
         + """
-# What is imported and made here needs no descriptor again.
+# The first start imports the modules; later starts need no descriptors for them.
 emt.start()
 emt.end()
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -69,7 +69,7 @@ for free in range(10):
         emt.start()
     except emt.Unavailable as error:
         print("Too many open files" in str(error) or str(error))
-        # What was opened on the way is closed again.
+        # The failed start has closed its descriptors.
         assert hold_all() == all_held
     else:
         emt.end()

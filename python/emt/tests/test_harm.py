@@ -157,7 +157,9 @@ def test_write_signals_demote_only_idle_objects() -> None:
     assert not found & (others - idle), "these are read without a write"
     # A few pages have blocks that the interpreter keeps for its next floats.
     assert not found if free_threaded() else len(found & idle) > 0.9 * len(idle)
-    assert plan(cold(idle | others), None) == idle | others, "a signal that sees reads judges all"
+    assert plan(cold(idle | others), None) == idle | others, (
+        "a signal that reports reads judges all pages"
+    )
 
 
 def test_a_page_with_an_immortal_object_stays() -> None:

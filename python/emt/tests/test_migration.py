@@ -63,7 +63,9 @@ def test_demotion_makes_room_for_hot_pages() -> None:
     assert (done.threshold, done.hot, done.demoted, done.promoted, done.failed) == (1, 6, 1, 2, 0)
     assert kernel.on_node[20 * PAGE] == kernel.on_node[21 * PAGE] == 0
     assert kernel.on_node[22 * PAGE] == 1
-    assert sum(kernel.on_node[n * PAGE] == 1 for n in range(10)) == 1, "one of the coldest goes"
+    assert sum(kernel.on_node[n * PAGE] == 1 for n in range(10)) == 1, (
+        "one of the coldest pages moves"
+    )
     assert all(kernel.on_node[n * PAGE] == 0 for n in range(10, 14))
 
 
@@ -92,7 +94,7 @@ def test_lazy_demotion_waits_for_a_second_sampling() -> None:
     table, kernel = table_of(fast, slow), kernel_of(fast, slow)
     migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
     assert migration.round(Reading(), free_fast_pages=0).demoted == 0
-    assert migration.round(Reading(), free_fast_pages=0).demoted == 0, "a round is no sampling"
+    assert migration.round(Reading(), free_fast_pages=0).demoted == 0, "a round does not sample"
     table.see_pages({n * PAGE: hotness for n, hotness in {**fast, **slow}.items()})
     second = migration.round(Reading(), free_fast_pages=0)
     assert (second.demoted, second.promoted) == (1, 1)
@@ -118,7 +120,7 @@ def test_placement_is_verified_and_failures_are_counted() -> None:
     )
     assert done.failed == 1
     assert done.promoted == 1
-    assert table.histogram().slow[9] == 1, "the page that did not come is still counted as slow"
+    assert table.histogram().slow[9] == 1, "the page that was not promoted still counts as slow"
 
 
 def test_batched_moves_continue_on_the_next_node() -> None:

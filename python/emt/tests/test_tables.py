@@ -80,7 +80,7 @@ def test_a_number_may_read_the_table() -> None:
 
     class Asking(float):
         def __float__(self) -> float:
-            raise AssertionError("a float is read without its methods")
+            raise AssertionError("a float is read without a call of its methods")
 
     class Number:
         def __float__(self) -> float:
@@ -113,7 +113,7 @@ def test_the_coldest_pages_are_demoted_first() -> None:
         table.see_pages(pages) if isinstance(table, PageTable) else table.inner.see(pages, 1.0)
         chosen = [address // PAGE for address in table.coldest_fast(1, 0, 250)]
         assert set(chosen[:200]) == set(dead), (
-            "a page that is used now and then goes after those that are not"
+            "pages that are never used move before a page that is used at times"
         )
         assert chosen[:200] != sorted(chosen[:200])
 

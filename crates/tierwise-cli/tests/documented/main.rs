@@ -187,7 +187,7 @@ fn every_documented_command_runs_or_is_excused() {
         if commands.is_empty() {
             continue;
         }
-        // What one block writes is not there for the next.
+        // Each block gets a directory of its own: it does not find another block's files.
         let place = Place::new();
         ran += commands.len();
         for command in commands {

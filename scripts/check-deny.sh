@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Licences, bans and sources of all dependencies, and advisories where their database can be had.
+# Checks licences, bans and sources of all dependencies, and advisories if their database is on this
+# machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=0.20.2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generated documentation must match the code.
+# Checks that the generated documentation matches the code.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fresh=$(mktemp)

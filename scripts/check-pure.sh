@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the core for a machine without a system and checks what the result imports: it must be
-# nothing from "env", which is where a clock, a file or a random source would come from.
+# Builds the core for a machine without an operating system and checks that the result imports
+# nothing. A clock, a file or a random source would be an import from "env".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${CARGO_TARGET_DIR:-target}/pure

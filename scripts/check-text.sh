@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Spelling of everything written by hand, links of Markdown pages, widths of lines, names of tests,
-# messages of commits, formats of Python and C.
+# Checks the spelling of everything written by hand, links of Markdown pages, widths of lines, names
+# of tests, messages of commits, and formats of Python and C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/target/text-venv

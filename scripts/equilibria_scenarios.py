@@ -3,7 +3,7 @@
 stacked cases (sections V-C and V-D).
 
 Memory is simulated in granules of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads
-every line of every unit once; eight threads with three misses in flight each read 14 GB/s from
+every line of every unit once. Eight threads with three concurrent misses each read 14 GB/s from
 local memory.
 """
 
@@ -57,9 +57,9 @@ def passes(name, gb, start=0, floor="80GB", cap=None):
 
 
 def thrasher():
-    """V-B 5 in MiB for its GB: a scan then covers all of A every second, and a block of 10, which
-    ends after two and a half seconds, is promoted whole. At full size 10 GB take longer to turn
-    over than the 5 s after which the table of promotions is cleared."""
+    """V-B 5 with MiB instead of GB. A scan then covers all of A every second, and a block of 10,
+    which ends after two and a half seconds, is promoted completely. At full size the replacement of
+    10 GB takes longer than the 5 s after which the table of promotions is cleared."""
     quiet = lambda name: [
         "[[workload]]",
         f'name = "{name}"',
@@ -186,8 +186,9 @@ def stacked():
     # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each
     # container's memory (V-D 1).
     large, limits = machine(768, 256), {"floor": 0.70, "cap": 0.75}
-    # Granules of 4 MiB: a copy of 64 would dominate the percentiles of the response times. At 60 %
-    # of their maximum load, as a cache's threads must also execute its promotions.
+    # Granules of 4 MiB, because a copy of 64 MiB would dominate the percentiles of the response
+    # times. The load is 60 % of the maximum, because a cache's threads must also execute its
+    # promotions.
     fine = machine(768, 256, "4MiB")
     cache = lambda name, **more: service(
         name, 480, "key-value", 16, 800_000, 2, 0.6, **limits, **more
@@ -200,9 +201,8 @@ def stacked():
         fine + cache("A") + cache("B", start=100),
     )
     # CI: floor 192 GB, three quarters of the 256 GB that a job is expected to take (V-D 2). Jobs
-    # are a compression and graph builds, whose memory grows as they run; 310 GB is the maximum of
-    # each, so that about 256 are held on average; D starts when the others have taken all free
-    # memory.
+    # are a compression and graph builds, whose memory grows while they run. The maximum of each is
+    # 310 GB, so that the average is about 256. D starts when the others have taken all free memory.
     job = lambda name, trace, start=0: recorded(name, trace, 310, 2000, start, floor='"192GB"')
     write(
         "ci",

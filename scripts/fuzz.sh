@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs each fuzz target for FUZZ_SECONDS (60), or only those named on the command line.
-# Needs a nightly toolchain and cargo-fuzz.
+# Runs each fuzz target for FUZZ_SECONDS (60), or only the targets on the command line. Needs a
+# nightly toolchain and cargo-fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 seconds=${FUZZ_SECONDS:-60}

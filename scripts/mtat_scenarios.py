@@ -2,9 +2,9 @@
 """Writes scenarios/mtat/: MTAT's co-locations (section 5.1): one latency-critical service under the
 load of figure 7 beside four best-effort programs of four threads each, 32 GB fast and 256 GB slow.
 
-The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page
-becomes as much larger as the program does, and is accessed as often, so a window of the recording
-stands for that many windows.
+The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page grows
+by the program's factor and is accessed as often, so a window of the recording stands for that many
+windows.
 """
 
 import pathlib
@@ -62,11 +62,11 @@ def scenario(service):
             f"footprint = {size}",
             f"dilation = {round(size / recorded)}",
             f"threads = {THREADS}",
-            # More than a run takes.
+            # More loops than a run takes.
             "loops = 100",
         ]
-        # Made by `tierwise profile` from a scenario of this script, which is then written again
-        # with them.
+        # `tierwise profile` makes the profiles from a scenario of this script; the scenario is then
+        # written again with them.
         if (ROOT / "profiles" / f"{name}.json").exists():
             lines.append(f'profile = "../../profiles/{name}.json"')
     return "\n".join(lines) + "\n"

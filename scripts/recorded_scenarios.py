@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Writes scenarios/recorded/NAME.toml for every traces/NAME.twt.
 
-A recording is a second or so of a program; policies act by the second. Two ways to make it a run of
-minutes:
+A recording has about a second of a program, and policies act once per second. There are two ways to
+make a run of minutes from it:
 
-- A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B) goes on
-  as it did: its run phase is looped at its own speed.
+- A server whose requests are drawn from a fixed distribution (YCSB A, B, C, F and W, TPC-B)
+  continues unchanged: its run phase is looped at its own speed.
 - A program with a course (graph kernels, searches, the compressor, and YCSB D, whose records keep
-  growing) must not start again: its windows are stretched, as if the same program ran on a problem
-  that much larger.
+  growing) must not start again: its windows are stretched, as if the program had a larger problem
+  by the same factor.
 """
 
 import json
@@ -83,7 +83,7 @@ def text(name, merge, dilation, loops):
 
 
 def run_seconds(tierwise, name):
-    """The duration of one run phase, with first-touch placement."""
+    """Returns the duration of one run phase in seconds, with first-touch placement."""
     directory = ROOT / "scenarios" / "recorded"
     with tempfile.NamedTemporaryFile("w", suffix=".toml", dir=directory) as file:
         file.write(text(name, 10, 1, 1))
@@ -106,12 +106,12 @@ def main():
         once = run_seconds(tierwise, name)
         times = max(1, round(SECONDS / once))
         if loops_at_its_own_speed(name):
-            # A few tenths of a second: shorter than any policy's interval, long enough for every
-            # hot page to show.
+            # A few tenths of a second: shorter than any policy's interval, and long enough for an
+            # access to every hot page.
             body = text(name, 30, 1, times)
         else:
-            # Some tens of seconds once stretched: a phase lasts longer than a policy takes to
-            # detect it.
+            # Some tens of seconds after stretching, so that a phase lasts longer than a policy's
+            # detection of it.
             body = text(name, 8, times, 1)
         (directory / f"{name}.toml").write_text(body)
         print(f"{name}: once {once:.1f} s, {times} times")

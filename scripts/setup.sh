@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that the tools named on the command line are there. As root on Debian it installs what
-# is missing; otherwise it prints what to install, and fails.
+# Checks that the tools named on the command line are installed. As root on Debian it installs the
+# missing ones; otherwise it prints what to install, and fails.
 set -euo pipefail
 
 missing=()
@@ -47,7 +47,7 @@ for tool in "$@"; do
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
     lab)
         debian mmdebstrap mmdebstrap "makes the root of the lab's guests"
-        # Debian keeps it in /usr/sbin, which is not on every user's path.
+        # Debian installs it in /usr/sbin, which is not on every user's path.
         PATH=$PATH:/usr/sbin:/sbin debian mke2fs e2fsprogs "makes their disk image"
         debian dpkg-deb dpkg "unpacks their kernels and QEMU"
         ;;
@@ -55,7 +55,7 @@ for tool in "$@"; do
     chromium) debian chromium chromium "shows the dashboard in a test" ;;
     python) debian python3 python3 "runs the recording and measuring scripts" ;;
     venv)
-        # ensurepip is what Debian leaves out of python3.
+        # Debian's python3 lacks ensurepip.
         why="holds the Python package under test"
         if ! python3 -c "import ensurepip, venv" 2>/dev/null && can_install; then
             echo "setup: installing the Debian package python3-venv ($why)"
@@ -66,8 +66,8 @@ for tool in "$@"; do
             missing+=("Python 3.11 or later with venv ($why): apt-get install python3-venv")
         ;;
     headers)
-        # The interpreter that tierwise.emt is built for. Both packages are of Debian's own; another
-        # interpreter brings these files itself.
+        # The interpreter that tierwise.emt is built for. The packages are for Debian's interpreter;
+        # other interpreters include these files.
         interpreter=${PYTHON:-python3}
         header="pathlib.Path(sysconfig.get_path('include'), 'Python.h').stat()"
         has_headers() { "$interpreter" -c "import pathlib, sysconfig; $header" 2>/dev/null; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the habits that no formatter knows: widths of lines, names of Rust tests and types, the
-tests that SPECIFICATION.md names, and commit messages.
+"""Checks rules that no formatter checks: widths of lines, names of Rust tests and types, the tests
+that SPECIFICATION.md names, and commit messages.
 
 Prints every breach with its file and line, and exits with 1 if there is one. `CONTRIBUTING.md`
 has the rules.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 WIDTH = 100
-#: Written by hand, so that a person can keep to the width. Generated pages and data are left out.
+#: Suffixes of files that are written by hand. Generated pages and data are not checked.
 CHECKED = {
     ".rs",
     ".py",
@@ -28,15 +28,15 @@ CHECKED = {
     ".service",
     ".pyi",
 }
-#: Scripts and rules whose names have no ending.
+#: Scripts and rules whose names have no suffix.
 CHECKED_NAMES = {"Makefile", "init"}
 GENERATED = {"docs/cli.md", "docs/config.md", "docs/metrics.md", "docs/conform.md", "Cargo.lock"}
-#: A reader takes in a name of this many words at once.
+#: The limit of CONTRIBUTING.md: a reader grasps a name of this many words at once.
 MAX_WORDS = 7
 MIN_WORDS = 2
 SUBJECT = re.compile(r"^[a-z][a-z0-9 ,-]*: \S")
 SUBJECT_WIDTH = 72
-#: Commits from this time on keep to the rules for messages.
+#: The rules for messages apply to commits from this time on.
 COMMITS_SINCE = "2026-11-23T16:30:00Z"
 #: A test's name in SPECIFICATION.md: other words in backticks have fewer underscores.
 PROMISED = re.compile(r"`((?:\w+::)*[a-z0-9]+(?:_[a-z0-9]+){3,})`")
@@ -45,8 +45,8 @@ TEST = re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
 TYPE = re.compile(
     r"^ *pub(?:\([^)]*\))? (?:unsafe )?(?:struct|enum|union|trait|type) (\w+)", re.MULTILINE
 )
-#: Names that several types may have, each with the reason: the module's name, which stands before
-#: it at every use, explains it. There is none now.
+#: Names that several types may have, each with the reason that the module's name before it explains
+#: it at every use. There is none now.
 SHARED_TYPE_NAMES: dict[str, str] = {}
 
 
@@ -87,13 +87,13 @@ def test_names(path: Path, text: str) -> Iterator[str]:
 
 
 def type_names(path: Path, text: str) -> Iterator[tuple[str, str]]:
-    """Every public type's name, with its place."""
+    """Yields every public type's name, with its place."""
     for found in TYPE.finditer(text):
         yield found[1], f"{path}:{text.count(chr(10), 0, found.start(1)) + 1}"
 
 
 def shared_names(types: dict[str, list[str]]) -> Iterator[str]:
-    """Names that more than one public type has."""
+    """Yields a breach for each name that several public types have."""
     for name, places in types.items():
         if len(places) > 1 and name not in SHARED_TYPE_NAMES:
             others = ", ".join(places[1:])
@@ -101,7 +101,7 @@ def shared_names(types: dict[str, list[str]]) -> Iterator[str]:
 
 
 def promises(tested: str) -> Iterator[str]:
-    """Tests that SPECIFICATION.md names and that are not there."""
+    """Yields a breach for each test that SPECIFICATION.md names and that does not exist."""
     path = Path("SPECIFICATION.md")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         for named in PROMISED.findall(line):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Loads the dashboard and the command's reports in a real browser and checks what they show. With
-# a directory as argument, pictures of them at several widths, light and dark, are left there.
+# Loads the dashboard and the command's reports in a real browser and checks their content. A
+# directory as argument gets pictures of them at several widths, light and dark.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet -p tierwised --example dashboard

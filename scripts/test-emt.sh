@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds tierwise.emt into target/emt-venv and tests it: formats of types, doctests, tests, tests
-# under AddressSanitizer, and CPython's own tests with tracking on. PYTHON names the interpreter
-# (default python3).
+# Builds tierwise.emt into target/emt-venv and tests it: types, doctests, tests, tests under
+# AddressSanitizer, and CPython's own tests with tracking on. PYTHON names the interpreter (default
+# python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
-# Of what kind it is: a free-threaded build has the version of another.
+# The ABI identifies the build: a free-threaded build has the same version number as an ordinary
+# one.
 kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
 version=$("$python" -c "$kind")
 # mypy does not run on free-threaded builds; its result does not depend on the build.
@@ -20,7 +21,7 @@ if [ "$("$venv/bin/python" -c "$kind" 2>/dev/null)" != "$version" ] ||
     "$venv/bin/pip" install --quiet --only-binary=:all: "setuptools>=77" wheel $tools
 fi
 
-# Built from a copy, so that nothing is left in the sources.
+# It builds from a copy, so that no files are left in the sources.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 build() { # build NAME [COMPILER OPTIONS]: a wheel in $scratch/NAME
@@ -35,21 +36,21 @@ build plain
     "$scratch"/plain/*.whl
 
 cd python/emt
-# Nothing of the tools' own is left in the sources either.
+# The tools leave no files in the sources either.
 export PYTHONDONTWRITEBYTECODE=1
 case $tools in
 *mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;;
 esac
 "$venv/bin/pytest" -q -p no:cacheprovider
-# Those of its modules that have examples.
+# The modules that have examples.
 examples=(policy representation demotion budget.py contents.py history.py metrics.py report.py
     settings.py signals/marking.py topology.py)
 (cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
     "${examples[@]/#/tierwise/emt/}")
 cd ../..
 
-# The extension alone is instrumented: what it reads and writes of its own, and of the libraries'
-# through their functions, is checked.
+# Only the extension is instrumented: its own memory accesses are checked, and those through library
+# functions.
 libasan=$(cc -print-file-name=libasan.so)
 if [ -e "$libasan" ]; then
     build asan "-fsanitize=address -fno-omit-frame-pointer -g"
@@ -59,8 +60,8 @@ if [ -e "$libasan" ]; then
     checked=("${checked[@]/#/python/emt/tests/test_}")
     left_out="not results and not multiprocessing and not ten_million and not a_huge_dict"
     left_out="$left_out and not marking_finds"
-    # Python keeps memory to its end on purpose; and programs of the tests that fork run with the
-    # library too.
+    # Leak checks are off, because Python keeps memory to its end on purpose. The tests' child
+    # programs run with the library too.
     PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
         "$venv/bin/pytest" -q -p no:cacheprovider "${checked[@]/%/.py}" -k "$left_out"
 else
@@ -69,8 +70,8 @@ else
     exit 1
 fi
 
-# CPython's own tests, where the interpreter has them, with every signal that works on it: without
-# the lock there are pages only.
+# CPython's own tests, if the interpreter has them, with every signal that works on it: a
+# free-threaded interpreter has only signals of pages.
 signals=$("$venv/bin/python" -c '
 import sys
 print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs of the dev profile in a temporary directory and runs the documented commands
-# there, with the source tree hidden: what is installed must be enough. Root hides it with a mount
-# of its own; others need user namespaces.
+# there, with the source tree hidden: the installed files must suffice. Root hides it with a mount
+# in a private namespace; other users need user namespaces.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ if [ "${1:-}" != inside ]; then
     trap 'rm -rf "$work"' EXIT
     scripts/install.sh "$work/root" /usr/local "${CARGO_TARGET_DIR:-target}/debug" \
         > "$work/installed"
-    # The script itself is under what gets hidden.
+    # The script itself is in the hidden tree.
     cp "$0" "$work/commands.sh"
     mkdir "$work/cwd" "$work/tmp"
     as_root=()
@@ -50,8 +50,7 @@ must "thrash" tierwise scenario check scenarios/equilibria/thrashing.toml
 must "redis" tierwise scenario check scenarios/mtat/redis.toml
 cd "$WORK/cwd"
 must "tpp" tierwise policies
-# It ends with an error where the machine cannot do what is asked; what it found is what matters
-# here.
+# doctor ends with an error on an unsuitable machine; this test only needs its report.
 (tierwise doctor || true) > doctor 2>&1
 must "kernel" grep kernel doctor
 tierwise config example > tierwised.toml

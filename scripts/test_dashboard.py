@@ -1,8 +1,8 @@
-"""The dashboard in Debian's Chromium: is everything shown, is the console silent, does it survive
-the daemon's restart?
+"""Tests the dashboard in Debian's Chromium: everything is shown, the console is silent, and the
+page survives the daemon's restart.
 
-The browser is driven over two pipes (Chrome DevTools Protocol), so nothing but Python's own library
-is needed.
+The test drives the browser over two pipes (Chrome DevTools Protocol), so it needs only Python's own
+library.
 
     test_dashboard.py PROGRAM [PICTURES]
 
@@ -22,9 +22,9 @@ import sys
 import tempfile
 import time
 
-# Only so that a test that hangs fails: the page is there in a second or two.
+# Time limit so that a test that hangs fails; the page loads in a second or two.
 PATIENCE_S = 60
-# A telephone, a window beside another, and a wide screen.
+# Pixels of a telephone, a window beside another, and a wide screen.
 WIDTHS = (400, 1000, 1600)
 TENANTS = ("shop", "search-with-a-rather-long-name.slice/leaf@17.service", "batch", "late")
 
@@ -37,8 +37,8 @@ class Browser:
         theirs_in, ours_out = os.pipe()
 
         def as_three_and_four():
-            # Chromium reads commands from 3 and answers on 4; duplicates first, for one of them may
-            # be 3 or 4 already.
+            # Chromium reads commands from descriptor 3 and answers on 4. Duplicates are made first,
+            # because one of them may already be 3 or 4.
             commands, answers = os.dup(theirs_in), os.dup(theirs_out)
             os.dup2(commands, 3)
             os.dup2(answers, 4)
@@ -75,8 +75,8 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method, **parameters):
-        """Sends a command and waits for its answer; complaints of the console that come meanwhile
-        are kept."""
+        """Sends a command and waits for its answer; the console's complaints meanwhile are
+        stored."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -96,7 +96,7 @@ class Browser:
                 raise AssertionError(f"{method}: Chromium did not answer in {PATIENCE_S} s")
             part = os.read(self.incoming, 1 << 16)
             if not part:
-                raise AssertionError(f"{method}: Chromium is gone")
+                raise AssertionError(f"{method}: Chromium has ended")
             self.unread += part
         text, self.unread = self.unread.split(b"\0", 1)
         return json.loads(text)
@@ -147,13 +147,14 @@ class Browser:
 
 
 class Daemon:
-    """The example that serves made-up figures, twenty made-up seconds in a real one."""
+    """The example that serves artificial figures, with twenty artificial seconds per real
+    second."""
 
     def __init__(self, program, listen="127.0.0.1:0"):
         self.process = subprocess.Popen([program, listen, "50"], stdout=subprocess.PIPE, text=True)
         self.page = self.process.stdout.readline().strip()
         if not self.page.startswith("http://127.0.0.1:"):
-            raise AssertionError(f"{program} does not serve: it says {self.page!r}")
+            raise AssertionError(f"{program} does not serve: it prints {self.page!r}")
         self.listen = re.search(r"//(.*)/", self.page)[1]
 
     def close(self):
@@ -193,7 +194,7 @@ def everything_is_shown(browser):
         "floor 0 B, cap 20 GiB, promotes at 25 %",
         "of 1 % allowed",
         "14 MiB",
-        # Not markup: it stands there as it was written.
+        # Text that must not be read as markup.
         "pid 4711 <defunct> is gone",
     ):
         holds(body, part, "the page")
@@ -214,12 +215,12 @@ def bars_say_what_they_show(browser):
     }))""")
     same(len(bars), 2 + 2 * len(TENANTS), "bars: one a tier, and one a tenant and tier")
     for bar in bars:
-        # An empty bar has a pixel, so that it can be seen to be there.
+        # An empty bar has a pixel, so that it is visible.
         if abs(bar["part"] - bar["now"] / bar["most"]) > 0.01 or not bar["words"]:
             raise AssertionError(f"a bar does not show its figure: {bar}")
     same(bars[2]["label"], "shop, DRAM tier", "the first tenant's first bar")
-    # The scale is the most that any tenant has or may have: 32 GiB of DRAM, so the floor of 16 GiB
-    # is in its middle.
+    # The scale ends at the most that any tenant has or may have: 32 GiB of DRAM, so the floor of 16
+    # GiB is in the middle.
     mark = browser.evaluate("document.querySelector('.tenant .mark.floor').style.left")
     same(mark, "50%", "the place of the first tenant's floor")
 
@@ -245,11 +246,11 @@ def it_fits_every_width(browser, pictures):
     dark = browser.evaluate(ground)
     browser.inspect(WIDTHS[-1], "light")
     if browser.evaluate(ground) == dark:
-        raise AssertionError("the page looks the same in the dark")
+        raise AssertionError("the page has the same colours in the dark scheme")
 
 
 def it_says_when_it_is_cut_off(browser, daemon, program, pictures):
-    """The daemon goes and comes back at the same address; the page notices both by itself."""
+    """Checks that the page detects the daemon's end and its restart at the same address."""
     same(browser.complaints, [], "complaints in the console")
     offline = "document.getElementById('offline')"
     same(browser.evaluate(f"{offline}.hidden"), True, "the banner is hidden")
@@ -262,7 +263,7 @@ def it_says_when_it_is_cut_off(browser, daemon, program, pictures):
     with contextlib.closing(Daemon(program, daemon.listen)):
         browser.wait(f"{offline}.hidden", "the page finds the daemon again")
         everything_is_shown(browser)
-    # The refused connections meanwhile are the console's only news.
+    # The console may report only the refused connections meanwhile.
     others = [printed for printed in browser.complaints if "/api/v1/events" not in printed]
     same(others, [], "complaints in the console after the restart")
 

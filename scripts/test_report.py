@@ -1,5 +1,5 @@
-"""The pages of `compare`, `advise` and `profile` in Debian's Chromium: does no page scroll
-sideways, is the winner in sight?
+"""Tests the pages of `compare`, `advise` and `profile` in Debian's Chromium: no page scrolls
+sideways, and the winner is visible.
 
     test_report.py PROGRAM [PICTURES]
 
@@ -15,9 +15,9 @@ import tempfile
 
 from test_dashboard import Browser, same
 
-# A telephone and a laptop.
+# Pixels of a telephone and a laptop.
 WIDTHS = (390, 1280)
-# Programs of a moment, as many as have a name that is long and as many that have not.
+# Names of short scenarios, long and short ones.
 NAMES = ("a-scenario-with-a-rather-long-name", "b", "two-tenants")
 SCENARIO = """
 name = "{name}"
@@ -51,7 +51,7 @@ def scenario(directory, name):
 
 
 def pages(program, directory):
-    """The HTML files, by what wrote them."""
+    """Writes the HTML files, and returns them by the commands that wrote them."""
     files = [scenario(directory, name) for name in NAMES]
     made = {
         "compare-several": ["compare", *files],
@@ -83,7 +83,7 @@ def it_fits(browser, name, pictures):
 
 
 def the_winner_is_in_sight(browser):
-    """The best policy of all stands in the first column, which is wholly within the window."""
+    """Checks that the best policy is in the first column, which is entirely within the window."""
     best = browser.evaluate(
         "document.querySelector('p b').innerText.match(/scenarios (\\S+) served best/)[1]"
     )
@@ -96,7 +96,7 @@ def the_winner_is_in_sight(browser):
         same(column["name"], best, "the first policy of the matrix")
         if column["right"] > width:
             raise AssertionError(f"the winner ends at {column['right']} in a window of {width}")
-    # On a laptop nothing of the matrix is out of sight.
+    # On a laptop the whole matrix is visible.
     browser.inspect(1280, "light")
     hidden = browser.evaluate(
         "(() => { const m = document.querySelector('.wide'); "

@@ -1,4 +1,4 @@
-"""Strings of the TOML files that the scripts beside this one write."""
+"""Formats strings of the TOML files that the other scripts write."""
 
 import textwrap
 
@@ -7,7 +7,7 @@ INDENT = "    "
 
 
 def string(key, text):
-    """The lines of a key with a text, which is broken where it is beyond the width."""
+    """Returns the lines of a key with a text, which is wrapped if it exceeds the width."""
     line = f'{key} = "{text}"'
     if len(line) <= WIDTH:
         return [line]

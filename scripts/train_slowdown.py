@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Trains the classifier that decides whether a tenant is slowed down by more than a threshold
-(Memstrata, section 4.2).
+"""Trains the classifier of slowdowns of a tenant above a threshold (Memstrata, section 4.2).
 
     scripts/train_slowdown.py                      trains the model that ships, for 5 %
     scripts/train_slowdown.py --threshold 0.10     retrains it for another threshold
 
 Reads models/memstrata/samples.csv, which `cargo run --release -p tierwise-sim --example
 slowdown_samples scenarios/recorded` writes, and writes models/memstrata/slowdown-PERCENT.onnx with
-slowdown-PERCENT.json (data, seed, fit, confusion matrices). Needs its libraries: `pip install numpy
+slowdown-PERCENT.json (data, seed, fit, confusion matrices). It needs libraries: `pip install numpy
 onnx scikit-learn skl2onnx`.
 
-The programs, not their samples, are divided into two halves: a program whose samples were trained
-on is never validated on.
+The programs, not their samples, are divided into two halves, so that no program is used for both
+training and validation.
 """
 
 import argparse
@@ -36,7 +35,8 @@ TREES = 100
 
 
 def halves(programs, seed):
-    """Two halves of the programs, those of one kind (a store, a graph kernel) spread over both."""
+    """Returns two halves of the programs; programs of one kind (a store, a graph kernel) are in
+    both."""
     chance = random.Random(seed)
     train, kinds = set(), {}
     for program in sorted(programs):
@@ -53,7 +53,8 @@ def halves(programs, seed):
 
 
 def fitted(rows):
-    """The line from miss ratio to L3 miss latency: intercept, slope and r squared."""
+    """Fits the line from miss ratio to L3 miss latency, and returns intercept, slope and r
+    squared."""
     ratio = numpy.array([float(row["miss_ratio"]) for row in rows])
     latency = numpy.array([float(row["l3_miss_ns"]) for row in rows])
     slope, intercept = numpy.polyfit(ratio, latency, 1)
@@ -61,7 +62,7 @@ def fitted(rows):
 
 
 def features(row, intercept, slope):
-    """The engine's result from the same counters."""
+    """Returns the features that the engine computes from the same counters."""
     latency, thousands = float(row["l3_miss_ns"]), float(row["instructions"]) / 1000
     ratio = min(max((latency - intercept) / slope, 0.0), 1.0)
     return [
@@ -74,7 +75,8 @@ def features(row, intercept, slope):
 
 
 def judged(printed, is_so):
-    """Accuracy and confusion matrix: rows are the truth (no, yes), columns the prediction."""
+    """Returns accuracy and confusion matrix: rows are the truth (no, yes), columns the
+    prediction."""
     return {
         "samples": len(printed),
         "accuracy": round(float((printed == is_so).mean()), 4),
@@ -148,8 +150,8 @@ def main():
         "importance": {
             f: round(float(i), 3) for f, i in zip(FEATURES, forest.feature_importances_)
         },
-        # For a test that the forest predicts alike everywhere: features, and the probability of an
-        # outlier.
+        # Examples for a test that every implementation of the forest predicts the same: features,
+        # and the probability of an outlier.
         "examples": [
             [*map(float, row), float(p)]
             for row, p in zip(

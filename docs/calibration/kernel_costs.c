@@ -1,4 +1,5 @@
-// Measures the parts that page migration and hint faults are made of, on the machine it runs on.
+// Measures the costs of the parts of page migration and hint faults, on the machine on which it
+// runs.
 // Build and run: gcc -O2 kernel_costs.c -o kernel_costs && ./kernel_costs
 // Each figure is the best of nine rounds over 64 MiB of 4 KiB pages: the least disturbed one.
 #define _GNU_SOURCE

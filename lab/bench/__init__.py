@@ -1,5 +1,4 @@
-"""`make lab-bench`: programs under every policy, in timed guests, and the same in the
-simulator.
+"""`make lab-bench` runs programs under every policy, in timed guests and in the simulator.
 
 programs.py has the programs, for both sides. In the guest: __main__.py runs them, run.py is one
 run, policies.py and damos.py place the pages, measure.py counts. On the host, where

@@ -1,5 +1,5 @@
-"""In the guest: python3 -m bench KERNEL HOST PROGRAM POLICY... runs a program under each policy, a
-JSON line per run. HOST is one of programs.HOSTS."""
+"""In the guest: python3 -m bench KERNEL HOST PROGRAM POLICY... runs a program under each policy,
+and prints one JSON line per run. HOST is one of programs.HOSTS."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from .run import one, settle
 
 
 def main(words: list[str]) -> int:
-    """Runs them; status 1 after the first that fails, which reports its reason instead of
-    figures."""
+    """Runs all policies. Stops with status 1 after the first failed run, which reports its reason
+    instead of figures."""
     kernel, host, name, *names = words
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()

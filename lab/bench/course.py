@@ -20,21 +20,21 @@ class Point:
     """The state at one time."""
 
     seconds: float
-    """Since the start of the work."""
+    """Seconds since the start of the work."""
     fast_mib: float
-    """The program's anonymous memory on the fast node."""
+    """MiB of the program's anonymous memory on the fast node."""
     free_mib: float
-    """Free memory of the fast node. The next two are of the fast node, too."""
+    """Free MiB of the fast node. The next two fields are of the fast node, too."""
     file_mib: float
-    """Page cache."""
+    """MiB of page cache."""
     anon_mib: float
-    """Anonymous memory of all processes, the ballast included."""
+    """MiB of anonymous memory of all processes, the ballast included."""
     user_misses: tuple[int, ...]
     """Misses by node, since the start of the work, without the kernel's copies."""
 
 
 class Course:
-    """Records points until it is left. Use with `with`."""
+    """Records points inside a `with` block."""
 
     def __init__(self, group: Cgroup, truth: Truth) -> None:
         self._group, self._truth = group, truth
@@ -54,13 +54,13 @@ class Course:
         self._thread.join()
 
     def points(self) -> list[dict[str, object]]:
-        """The recorded points, in order."""
+        """Returns the recorded points, in order."""
         return [asdict(point) for point in self._points]
 
     def _record(self) -> None:
         while not self._done.wait(EVERY_S):
             point = self._point()
-            # A program that has ended holds nothing, which is no part of its course.
+            # The empty memory of a program that has ended is not a part of its course.
             if self._group.processes():
                 self._points.append(point)
 
@@ -78,13 +78,14 @@ class Course:
 
 
 def node_mib() -> dict[str, float]:
-    """The fast node's meminfo, in MiB."""
+    """Returns the fast node's meminfo, in MiB."""
     rows = (line.split() for line in read(NODE / "meminfo").splitlines())
     return {row[2].rstrip(":"): int(row[3]) / 1024 for row in rows}
 
 
 def watermarks_mib(text: str, node: int = 0) -> dict[str, float]:
-    """The watermarks of a node's zones, added up, in MiB; `text` is that of /proc/zoneinfo."""
+    """Returns the sums of the watermarks of a node's zones, in MiB; `text` is the content of
+    /proc/zoneinfo."""
     found = dict.fromkeys(("min", "low", "high", "promo"), 0.0)
     here = False
     for line in text.splitlines():

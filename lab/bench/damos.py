@@ -1,9 +1,9 @@
 """DAMON's own tiering: migrate_hot to the fast node and migrate_cold to the slow one, by schemes of
 one kdamond.
 
-Where the kernel has the two actions for virtual addresses (7.x), the program's own are watched.
-6.12 has them for physical addresses only: all memory is watched there, and a filter leaves only the
-program's cgroup to the schemes.
+If the kernel has the two actions for virtual addresses (7.x), DAMON monitors the program's
+addresses. 6.12 has them for physical addresses only: DAMON monitors all memory there, and a filter
+restricts the schemes to the program's cgroup.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ REGIONS_MAX = 1000
 
 @dataclass(frozen=True)
 class Scheme:
-    """Regions found in use this often in each of `age` aggregations migrate to a node."""
+    """A scheme that migrates regions to a node if they were accessed this often in each of `age`
+    aggregations."""
 
     action: str
     accesses: tuple[int, int]
@@ -36,19 +37,20 @@ class Scheme:
 
 
 SCHEMES = (
-    # Cold first, so that there is free memory when the other is applied. Found accessed in at most
-    # one of 20 checks, for 2 s, as runs take some ten. Never accessed is too strict: in a program
-    # that goes anywhere now and then nothing would be cold.
+    # The cold scheme comes first, so that it frees memory for the other. It applies to regions that
+    # at most one of 20 checks found accessed, for 2 s, because runs take some ten. Zero checks
+    # would be too strict: in a program that accesses all of its memory sometimes, nothing would be
+    # cold.
     Scheme("migrate_cold", (0, 1), 20, 1),
-    # Found accessed in a quarter of 20 checks, twice in a row: a region of hot and cold pages alike
-    # has been split by then.
+    # It applies to regions that a quarter of 20 checks found accessed, twice in a row: by then
+    # DAMON has split regions of hot and cold pages.
     Scheme("migrate_hot", (5, WIDEST_COUNT), 2, 0),
 )
 
 
 def start_damos(guest: Guest, group: Cgroup, pid: int) -> None:
-    """Starts it for a process, and switches the kernel's own statistics off. It ends with
-    `end_damos`."""
+    """Starts DAMON's tiering for a process, and switches the kernel's own statistics off.
+    `end_damos` ends it."""
     make_room()
     write(DAMON / "nr_kdamonds", 1)
     write(KDAMOND / "contexts/nr_contexts", 1)
@@ -73,7 +75,7 @@ def start_damos(guest: Guest, group: Cgroup, pid: int) -> None:
 
 
 def end_damos() -> None:
-    """Turns it off, if it is on."""
+    """Switches DAMON's tiering off, if it is on."""
     if KDAMOND.exists():
         if read(KDAMOND / "state") == "on":
             write(KDAMOND / "state", "off")

@@ -15,19 +15,19 @@ from tierguest.files import write
 from .programs import Program
 
 MIB = 1 << 20
-# A third of what a program gets of the fast node, or more: enough to change its run time.
+# At least a third of a program's part of the fast node, which is enough to change its run time.
 IDLE_MIB = 32
 CACHED_MIB = 32
-# The idle process wakes ten times a second and uses a part of its memory then, as daemons do.
+# The idle process wakes ten times a second and then uses a part of its memory, as daemons do.
 IDLE_HOT_MIB = 1
 IDLE_PAUSE_US = 100_000
-# On the disk: the guest's /tmp is memory.
+# The file is on the disk, because the guest's /tmp is in memory.
 CACHED_FILE = Path("/var/tmp/cached")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 def prepare(guest: Guest, host: str, program: Program) -> None:
-    """Brings the fast node into the state, and leaves so much of it free as the program gets."""
+    """Prepares the fast node, and leaves the program's part of it free."""
     _clear_fast_node()
     if host == "used":
         _cache_file()

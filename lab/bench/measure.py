@@ -1,4 +1,5 @@
-"""Counts in the guest while a program runs: the clock, true misses, moves, what tiering costs."""
+"""Counters in the guest while a program runs: the clock, true misses, moves, and the cost of
+tiering."""
 
 import time
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from tierguest.files import table
 from tierguest.program import processor_seconds
 from tierguest.truth import Truth
 
-# The kernel's threads that tiering keeps busy: reclaim and demotion, DAMON, and compaction, which
+# The kernel's threads that work for tiering: reclaim and demotion, DAMON, and compaction, which
 # moves need.
 THREADS = ("kswapd", "kdamond", "kcompactd")
 MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
@@ -28,32 +29,32 @@ COUNTERS = (
     "allocstall_normal",
     "pgfault",
 )
-# Added up: which of them a kernel has, and which of them counts, depends on who asked.
+# Their sum is used: the kernel version and the cause of a demotion decide which of them exist and
+# count.
 DEMOTIONS = ("pgdemote_kswapd", "pgdemote_direct", "pgdemote_khugepaged", "pgdemote_proactive")
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Everything at one time."""
+    """All counters at one time."""
 
     seconds: float
     misses: tuple[int, ...]
-    """Values by node."""
+    """True misses by node."""
     user_misses: tuple[int, ...]
-    """The same without the kernel's, which copies pages."""
+    """True misses by node without the kernel's, which copies pages."""
     vmstat: dict[str, int]
     """Those of COUNTERS that this kernel has."""
     migrated: int
     promoted: int
     demoted: int
     threads: dict[int, float]
-    """CPU seconds of the kernel's threads, by thread id. Threads that end take their time with
-    them."""
+    """CPU seconds of the kernel's threads, by thread id. The time of a thread that ends is lost."""
     processes: dict[int, float]
-    """The same of processes that tier."""
+    """CPU seconds of the processes that tier, by process id."""
 
     def since(self, before: "Counts") -> dict[str, object]:
-        """The counts between two times."""
+        """Returns the differences from an earlier count."""
         return {
             "seconds": self.seconds - before.seconds,
             "misses": [now - then for now, then in zip(self.misses, before.misses, strict=True)],
@@ -76,7 +77,7 @@ def used(now: dict[int, float], before: dict[int, float]) -> float:
 
 
 def counts(truth: Truth, processes: list[int]) -> Counts:
-    """The counts so far; `processes` are daemons that tier."""
+    """Returns the counts so far; `processes` are daemons that tier."""
     vmstat = table("/proc/vmstat")
     return Counts(
         seconds=time.monotonic(),
@@ -92,8 +93,8 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
 
 
 def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
-    """CPU seconds of the kernel's threads that tiering keeps busy, which are known by their
-    names."""
+    """Returns the CPU seconds of the kernel's threads that work for tiering, which it finds by
+    their names."""
     found = {}
     for directory in proc.iterdir():
         if not directory.name.isdigit():
@@ -102,6 +103,7 @@ def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
             if (directory / "comm").read_text().startswith(THREADS):
                 found[int(directory.name)] = processor_seconds(int(directory.name), proc)
         except (FileNotFoundError, ProcessLookupError):
-            # It ended between the listing and the reading: DAMON's does when its target ends.
+            # The thread ended between the listing and the reading, as DAMON's does when its target
+            # ends.
             continue
     return found

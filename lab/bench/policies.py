@@ -12,22 +12,22 @@ from tierguest.settings import NUMA_SCANNING
 
 from .damos import end_damos, start_damos
 
-# A scan period of 0.1 s instead of 1 s: runs are shorter than the kernel's patience.
+# A scan period of 0.1 s instead of 1 s, because runs are short.
 SCAN_PERIOD_MS = 100
 
-# A timed guest's CPU has its nominal speed, so that a share of it means the same as elsewhere. Runs
-# take some ten seconds where programs take minutes: the daemon has to learn in a tenth of the time,
-# and may use ten times its default budget for it.
+# A timed guest's CPU has its nominal speed, so a share of it means the same as elsewhere. Runs take
+# some ten seconds, and programs take minutes. The daemon must learn in a tenth of the time, and may
+# use ten times its default budget.
 BUDGET_PERCENT = 10.0
 CAP_PERCENT = 30.0
 
-# The process may be a daemon, whose CPU time is counted.
+# The result is the daemon, if there is one, whose CPU time is counted.
 Start = Callable[[Guest, Cgroup, int], Tierwised | None]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """Starts a policy."""
+    """A policy, by the functions that start and end it."""
 
     start: Start
     ballast: bool = True
@@ -42,7 +42,7 @@ def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
 
 def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
     guest.demotion(True)
-    # Before scanning starts: a thread may keep the period that it finds then.
+    # This precedes the start of scanning: a thread may keep the period that it finds at its start.
     for name in ("scan_period_min_ms", "scan_delay_ms"):
         write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
     guest.numa_balancing(2)
@@ -74,8 +74,8 @@ POLICIES = {
     "damon-migrate": Policy(start_damos, end=end_damos),
     "multi-clock": Policy(_tierwised("multi-clock")),
     "memtis": Policy(_tierwised("memtis")),
-    # As it is installed: it steers the kernel's tiering, because the tenant has no limit.
+    # The installed configuration: it steers the kernel's tiering, because the tenant has no limit.
     "tierwise": Policy(_tierwised("tierwise", steer=True)),
-    # The same recipe, with pages that the daemon finds and moves itself.
+    # The same recipe without steering: the daemon finds and moves pages itself.
     "tierwise-engine": Policy(_tierwised("tierwise")),
 }

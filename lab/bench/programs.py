@@ -1,18 +1,18 @@
-"""The measured programs: their command lines and sizes, which the guest and the recorder both run,
-and the runs."""
+"""The measured programs, with their command lines and sizes for the guest and for the recorder, and
+the list of runs."""
 
 from dataclasses import dataclass, field, replace
 
 # The store's socket, in its working directory.
 SOCKET = "store.sock"
-# The store's keys, shared by loading and by what is measured. Values of nearly a page: what a
-# request costs beside its value (system calls, the protocol) takes microseconds and would hide
-# where the value is.
+# The store's keys, for loading and for the measured client. Values have nearly a page: the other
+# costs of a request (system calls, the protocol) take microseconds and would hide the value's
+# latency.
 KEYS = ("keys=24000", "value_bytes=4000", "pipeline=16", f"socket={SOCKET}")
 HOTSPOT = ("load=0", "draw=hotspot")
 STORE = "24,000 values of 4,000 bytes, 95 % reads, 90 % of them of the last fifth of the keys"
-# Enough for what takes longer than a run to learn, and a bench of one program is still done in half
-# an hour of an idle machine.
+# Enough for policies that learn for longer than a run. A bench of one program still ends within
+# half an hour on an idle machine.
 LONG = 4
 
 
@@ -23,21 +23,22 @@ class Program:
     name: str
     about: str
     words: tuple[str, ...]
-    """The program whose memory is placed; a store is a server that `load` fills."""
+    """The command line of the program whose memory is placed; a store is a server that `load`
+    fills."""
     left_mib: int
     """Free memory of the fast node at the program's start: a third of the program's memory, and 10
     MiB that the kernel keeps."""
     granule_kib: int = 256
     """The daemon's unit of placement (tierguest/configuration.py)."""
     load: tuple[str, ...] = field(default=())
-    """Fills a store."""
+    """The command line that fills a store."""
     work: tuple[str, ...] = field(default=())
-    """The client of a store whose run is measured."""
+    """The command line of a store's client, whose run is measured."""
     prints_when_filled: bool = True
-    """True if it prints a line when it has filled its memory; if not, it writes the file of its
-    option `report`."""
+    """True if the program prints a line when it has filled its memory; otherwise it writes the file
+    of its option `report`."""
     times: int = 1
-    """How many times the work of the program whose long variant it is; 1 for none."""
+    """The factor of work relative to the standard variant; 1 for the standard variant itself."""
 
 
 def _store(name: str, about: str, words: tuple[str, ...], left_mib: int, requests: int) -> Program:
@@ -56,7 +57,7 @@ def _graph(
     name: str, about: str, scale: int, degree: int, work: tuple[str, ...], left_mib: int
 ) -> Program:
     """A kernel on a graph of 2^scale vertices, each with `degree` (a power of two) edges; `work` is
-    how often it runs, and the kernel's name if it is not PageRank."""
+    the number of rounds, and the kernel's name if it is not PageRank."""
     edges = scale + degree.bit_length() - 1
     return Program(
         name,
@@ -70,7 +71,7 @@ STANDARD = (
     Program(
         "stairs",
         "32 of 128 MiB hot, which move once; 1 % of accesses anywhere",
-        # The first touch fills the fast node from the front: both of the hot parts start on the
+        # First touch fills the fast node from the region's start, so both hot parts start on the
         # slow node.
         (
             "stairs",
@@ -105,10 +106,10 @@ STANDARD = (
         ("3", "sssp"),
         left_mib=32,
     ),
-    # Half of the edges, as each is in the lists of both its ends.
+    # Half of the edges, because each is in the lists of both its ends.
     _graph("cc", "connected components by Afforest, 48 times", 20, 4, ("48", "cc"), left_mib=26),
     _graph("bc", "betweenness centrality from nine sources", 20, 8, ("9", "bc"), left_mib=36),
-    # Few edges a vertex: with eight of 2^20 vertices counting takes five times as long.
+    # Few edges per vertex: with eight edges and 2^20 vertices, counting takes five times as long.
     _graph("tc", "triangle counting", 21, 2, ("1", "tc"), left_mib=23),
     Program(
         "xsbench",
@@ -117,8 +118,8 @@ STANDARD = (
         left_mib=39,
     ),
     Program(
-        # Not SQLite under Python: an interpreter's instructions, some ten thousand an operation,
-        # would hide the few misses of a look-up.
+        # SQLite under Python does not serve: an interpreter's instructions, some ten thousand per
+        # operation, would hide the few misses of a look-up.
         "btree",
         "a B+ tree of 500,000 records of 128 bytes, hot pages anywhere; 95 % reads, 90 % of all of "
         "the last fifth of the keys",
@@ -128,8 +129,8 @@ STANDARD = (
     _store(
         "memcached",
         "Memcached",
-        # Room for all values, and one thread, as there is one connection. It wants to be told when
-        # it is to be root; everything in a guest is.
+        # Memory for all values, and one thread, because there is one connection. As root it
+        # requires the option -u root, and everything in a guest runs as root.
         ("memcached", "-u", "root", "-s", SOCKET, "-m", "256", "-t", "1"),
         left_mib=47,
         requests=320000,
@@ -168,7 +169,7 @@ STANDARD = (
     ),
 )
 
-# Those with a long variant, and the word of their command lines that the amount of work is.
+# Programs with a long variant, and the argument that is their amount of work.
 AMOUNTS = {"stairs": "operations=50000000", "graph": "28", "redis": "requests=800000"}
 
 
@@ -194,8 +195,8 @@ PROGRAMS = (
 # The states of the fast node in which a run can start (hosts.py).
 HOSTS = ("equal", "used")
 
-# The bound comes first. Two are run twice, one that moves nothing and one that decides by what it
-# sees: how far two runs of the same differ.
+# The bound comes first. Two policies run twice, one that moves nothing and one that decides by
+# observed accesses, to measure the difference between equal runs.
 RUNS = (
     "all-fast",
     "first-touch",
@@ -212,5 +213,5 @@ RUNS = (
 
 
 def program(name: str) -> Program:
-    """The program of that name. KeyError if there is none."""
+    """Returns the program of that name. Raises KeyError if there is none."""
     return {program.name: program for program in PROGRAMS}[name]

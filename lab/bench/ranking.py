@@ -1,5 +1,5 @@
-"""Two rankings of the same policies: which pairs they order differently, and how alike they are on
-the whole.
+"""Compares two rankings of the same policies: the pairs in a different order, and the overall
+agreement.
 
     >>> live, simulated = {"a": 10.0, "b": 11.0, "c": 15.0}, {"a": 1.0, "b": 1.4, "c": 1.3}
     >>> compared = compare(live, simulated, tie=0.02)
@@ -20,22 +20,22 @@ class Comparison:
     """Kendall's tau of two rankings."""
 
     disagreements: list[tuple[str, str]]
-    """Pairs that one orders one way and the other the other way; a tie disagrees with nothing."""
+    """Pairs in opposite orders in the two rankings; a tie does not disagree with any order."""
     tau: float
     """Kendall's tau-b, which allows for ties: 1 for the same order, -1 for the opposite, 0 if one
-    is all ties."""
+    ranking has only ties."""
 
 
 def order(first: float, second: float, tie: float) -> int:
-    """-1 if the first takes less, 1 if more, 0 if they differ by no more than the share `tie` of
-    the smaller."""
+    """Returns -1 if the first value is less, 1 if it is more, 0 if they differ by no more than the
+    share `tie` of the smaller."""
     if abs(first - second) <= tie * min(first, second):
         return 0
     return -1 if first < second else 1
 
 
 def compare(live: Mapping[str, float], simulated: Mapping[str, float], tie: float) -> Comparison:
-    """Of those that both have; the values are run times or slowdowns."""
+    """Compares the policies that both have; the values are run times or slowdowns."""
     names = [name for name in live if name in simulated]
     disagreements = []
     agreed = live_ordered = simulated_ordered = 0
@@ -52,5 +52,5 @@ def compare(live: Mapping[str, float], simulated: Mapping[str, float], tie: floa
 
 
 def ranked(times: Mapping[str, float]) -> list[str]:
-    """The names, the fastest first."""
+    """Returns the names, the fastest first."""
     return sorted(times, key=lambda name: times[name])

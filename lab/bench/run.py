@@ -1,4 +1,4 @@
-"""One run: a fresh program, the same placement at the start, one policy, measured from the same
+"""One run: a new program with the same initial placement, under one policy, measured from the same
 point on."""
 
 import contextlib
@@ -21,37 +21,38 @@ from .policies import Policy
 from .programs import SOCKET, Program
 
 MIB = 1 << 20
-# Building a graph takes the guest eleven seconds, twice as many on the slow node; a store's start
-# two.
+# Building a graph takes the guest eleven seconds, and twice as long on the slow node. A store's
+# start takes two.
 FILL_S = 120.0
-# Of the guest's clock; the slowest takes some 25 s, its long variant four times as many.
+# Seconds of the guest's clock; the slowest program takes some 25 s, and its long variant four times
+# as long.
 WORK_S = 300.0
-# Interval between checks whether a program has filled its memory. It is stopped then, having worked
-# for at most this long.
+# Interval between checks whether a program has filled its memory. The program is then stopped, and
+# has worked for at most this long.
 FILL_POLL_S = 0.005
-# Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
-# guest's clock jumps.
+# Boot's kernel workers share the one CPU for the first seconds. This wait takes no time, because an
+# idle guest's clock jumps.
 SETTLE_S = 8
-# The free memory of the fast node, and what other work of the kernel costs it, must not depend
-# on the run before.
+# The free memory of the fast node, and the memory that other work of the kernel takes there, must
+# not depend on the previous run.
 KEPT_BY_KERNEL = (
-    # Not the 66 MiB that khugepaged asks for: half of it is of the fast node, as much as a program
-    # gets there.
+    # khugepaged requests 66 MiB instead. Half of that would be on the fast node, as much as a
+    # program's part.
     ("min_free_kbytes", 16384),
-    # No more for a while after a page had to be taken from another kind's.
+    # No temporary increase after a page was taken from a free list of another migration type.
     ("watermark_boost_factor", 0),
-    # A CPU's own list holds a thousandth of a node, not up to a tenth, which is neither free
-    # nor used.
+    # A per-CPU list holds a thousandth of a node instead of up to a tenth: memory on it is neither
+    # free nor used.
     ("percpu_pagelist_high_fraction", 1000),
-    # Compaction in advance starts at any time on a node that is nearly full, and takes up to 1.2 s
-    # of a run's CPU.
+    # Proactive compaction starts at any time on a nearly full node, and takes up to 1.2 s of a
+    # run's CPU time.
     ("compaction_proactiveness", 0),
 )
 
 
 @dataclass
 class Filled:
-    """A program that has filled its memory and does no work yet."""
+    """A program that has filled its memory and has not started its work."""
 
     process: Process
     worker: Process | None = None
@@ -63,8 +64,8 @@ class Filled:
 
 
 def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
-    """Runs it on a host in that state and returns the measurements; AssertionError if the program
-    failed or the daemon ended."""
+    """Runs a program on a host in this state, and returns the measurements. Raises AssertionError
+    if the program failed or the daemon ended."""
     with contextlib.chdir(guest.directory):
         return _one(guest, program, policy, host)
 
@@ -121,7 +122,8 @@ def record(
 
 
 def _fill(guest: Guest, program: Program, group: Cgroup) -> Filled:
-    """Starts a program and waits until its memory is filled; one that would go on is stopped."""
+    """Starts a program and waits until its memory is filled. A program that would continue is
+    stopped."""
     report = guest.directory / "filled"
     words = program.words if program.prints_when_filled else (*program.words, f"report={report}")
     process = guest.start(*words, cgroup=group)
@@ -146,7 +148,7 @@ def _state(pid: int) -> str:
 
 
 def _go(guest: Guest, program: Program, filled: Filled) -> Process:
-    """Starts the work; returns the process that ends when it is done."""
+    """Starts the work, and returns the process that ends with it."""
     if program.work:
         return guest.start(*program.work)
     filled.process.signal(signal.SIGCONT)
@@ -154,12 +156,12 @@ def _go(guest: Guest, program: Program, filled: Filled) -> Process:
 
 
 def settle() -> None:
-    """Waits until the kernel has done what it does after its boot, and makes what it keeps small
-    and the same."""
+    """Waits until the kernel's work after its boot is done, and sets the memory that the kernel
+    keeps to small and constant amounts."""
     time.sleep(SETTLE_S)
     for name, value in KEPT_BY_KERNEL:
         write(f"/proc/sys/vm/{name}", value)
-    # The kernel's own monitoring, which takes up to 3 s of a run's CPU and tiers nothing. tierwised
-    # switches it off, so it is off for all.
+    # The kernel's own monitoring takes up to 3 s of a run's CPU time and moves no page. tierwised
+    # switches it off, so it is off for all policies.
     if DAMON_STAT.exists():
         write(DAMON_STAT, "N")

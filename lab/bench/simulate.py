@@ -1,9 +1,9 @@
 """On the host: records the programs that the guests run, and simulates the policies on them.
 
-The machine that is simulated is the guest: latencies, the size of the fast node that the program
-found, the daemon's blocks, what a page's move costs when its copy's misses come one after the
-other. One figure is fitted to the guests' runs, from the run with fast memory alone: the time that
-goes by beside the program's misses.
+The simulated machine is the guest: it has the guest's latencies, the size of the fast node that the
+program found, the daemon's blocks, and the cost of a page's move whose copy has one miss after the
+other. One figure is fitted to the guests' runs, from the run with fast memory only: the time beside
+the program's misses.
 """
 
 import json
@@ -29,18 +29,17 @@ from .table import Run
 PAGE_BYTES = 4096
 LINES_OF_PAGE = 64
 MIB = 1 << 20
-# A fifth of a guest's second, or less: finer than a policy's interval.
+# A fifth of a guest's second, or less, which is shorter than a policy's interval.
 WINDOW_INSTRUCTIONS = 10_000_000
-# Bandwidth is not modelled in a guest: a figure that no program comes near.
+# A bandwidth that no program reaches, because a guest does not model bandwidth.
 UNLIMITED_GBPS = 100_000
-# How long a recorded program may take to fill its memory, in seconds of the host; it takes some
-# ten.
+# Time limit for a recorded program to fill its memory, in seconds of the host; it takes some ten.
 FILL_S = 600.0
-# A long program may take as many times more.
+# The time limit of a recording in seconds; for a long program it is multiplied by its factor.
 RECORDING_S = 3600.0
 POLL_S = 0.02
-# Kernel work for a page that moves, beside its copy. The daemon moved 28,544 pages in 0.81 s of a
-# guest's CPU time, 28 us a page; 20 of them are the copy's misses.
+# Kernel work for a page's move, without its copy. The daemon moved 28,544 pages in 0.81 s of a
+# guest's CPU time, 28 us per page, of which 20 are the copy's misses.
 MIGRATE_PAGE_NS = 8000
 
 
@@ -53,8 +52,8 @@ class Result:
 
 
 def _program_words(paths: Paths, words: Sequence[str]) -> list[str]:
-    """The guests' own programs: the lab's are static, the store comes from the guests' root with
-    its libraries."""
+    """Returns the command line with the guests' programs: the lab's are static, and the stores come
+    from the guests' root with its libraries."""
     if (paths.programs / words[0]).exists():
         return [str(paths.programs / words[0]), *words[1:]]
     libraries = paths.root / "usr/lib/x86_64-linux-gnu"
@@ -68,7 +67,7 @@ def _program_words(paths: Paths, words: Sequence[str]) -> list[str]:
 
 
 class Recording:
-    """A program under the recorder, in a directory of its own; setting `stop` ends it."""
+    """A program under the recorder, in its own directory; setting `stop` ends it."""
 
     def __init__(
         self, paths: Paths, program: Program, directory: Path, stop: threading.Event
@@ -80,7 +79,8 @@ class Recording:
         self._process: subprocess.Popen[bytes] | None = None
 
     def record(self) -> Path:
-        """Records it whole; returns the trace of what follows the filling."""
+        """Records the whole program, and returns the trace of the part after its memory was
+        filled."""
         words = (
             self.program.words
             if self.program.prints_when_filled
@@ -114,7 +114,7 @@ class Recording:
                 self._follow(self._process)
             finally:
                 if self._process.poll() is None:
-                    # The recorder, QEMU and the program, which are a group of their own.
+                    # The recorder, QEMU and the program have their own process group.
                     os.killpg(self._process.pid, signal.SIGKILL)
                     self._process.wait()
         part = self.directory / "run.twt"
@@ -134,7 +134,7 @@ class Recording:
             if self.program.work:
                 self._client(self.program.work)
                 marks.write("end\n")
-                # Its work is done; the recorder hands the signal on and writes the trace.
+                # The work is done. The recorder passes the signal on and writes the trace.
                 process.send_signal(signal.SIGTERM)
         self._wait(process, lambda: process.poll() is not None, RECORDING_S * self.program.times)
         if process.returncode != 0 and not self.program.work:
@@ -193,7 +193,8 @@ def scenario(
     granule_bytes: int,
     latency_ns: Sequence[int],
 ) -> str:
-    """The guest as a scenario. Granules of one page are the kernel's; else the daemon's blocks."""
+    """Returns the guest as a scenario. Granules are one page for the kernel's policies, and a block
+    for the daemon's."""
     copy = PAGE_BYTES / (LINES_OF_PAGE * sum(latency_ns))
     return f"""\
 name = "{program.name}"
@@ -231,8 +232,8 @@ def _whole(size: int, granule: int) -> int:
 
 
 def instruction_ns(trace: dict[str, Any], bound: Run, fast_ns: int) -> float:
-    """Nanoseconds per recorded instruction beside misses, in the run whose misses are all of the
-    fast node."""
+    """Returns the nanoseconds per recorded instruction beside misses, in the run whose misses are
+    all on the fast node."""
     beside = bound.seconds * 1e9 - trace["misses"] * fast_ns
     return max(float(beside / trace["instructions"]), 0.1)
 
@@ -240,7 +241,7 @@ def instruction_ns(trace: dict[str, Any], bound: Run, fast_ns: int) -> float:
 def simulate(
     program: Program, trace: Path, bound: Run, limited: Run, latency_ns: Sequence[int]
 ) -> dict[str, Result]:
-    """The simulator's results for every policy, by its name in the guests."""
+    """Returns the simulator's results for every policy, by its name in the guests."""
     info = json.loads(run("simulate", [_tierwise(), "trace", "info", str(trace), "--json"]))[0]
     beside = instruction_ns(info, bound, latency_ns[0])
     results: dict[str, Result] = {}
@@ -284,7 +285,7 @@ def _compare(scenario_file: Path, policies: Sequence[Simulated]) -> dict[str, Re
 
 
 def _quiet(words: Sequence[str]) -> str:
-    """Returns its output without its progress messages."""
+    """Runs a command, and returns its output without progress messages."""
     done = subprocess.run(words, capture_output=True, text=True, cwd=REPOSITORY, check=False)
     if done.returncode != 0:
         raise LabError(f"simulate: `{' '.join(words)}`: status {done.returncode}: {done.stderr}")

@@ -1,10 +1,11 @@
-"""The steady state of a run, apart from the way to it."""
+"""The steady state of a run, without its start."""
 
 from collections.abc import Mapping, Sequence
 
-# The last third of a run: three times what the slowest policy of the bench takes to start.
+# The last third of a run: it is three times as long as the start of the slowest policy of the
+# bench.
 STEADY_PART = 1 / 3
-# The steady state is reached at this part of its share.
+# The steady state is reached when the share exceeds this part of the steady share.
 REACHED = 0.9
 
 Point = Mapping[str, object]
@@ -19,8 +20,8 @@ def _misses(point: Point) -> tuple[int, ...]:
 
 
 def shares(points: Sequence[Point]) -> list[tuple[float, float]]:
-    """(seconds, share of the misses since the point before that the fast node served); an
-    interval without misses is left out."""
+    """Returns pairs of seconds and the share of the misses since the previous point that the fast
+    node served. It skips an interval without misses."""
     found = []
     for before, now in zip(points, points[1:]):
         misses = [b - a for a, b in zip(_misses(before), _misses(now), strict=True)]
@@ -30,7 +31,7 @@ def shares(points: Sequence[Point]) -> list[tuple[float, float]]:
 
 
 def steady_share(points: Sequence[Point]) -> float:
-    """The share of fast misses in the last part of the run; 0 without misses."""
+    """Returns the share of fast misses in the last part of the run; 0 without misses."""
     if len(points) < 2:
         return 0.0
     start = _at(points[-1]) * (1 - STEADY_PART)
@@ -42,8 +43,8 @@ def steady_share(points: Sequence[Point]) -> float:
 
 
 def steady_after_s(points: Sequence[Point]) -> float:
-    """Seconds until two intervals in a row reached the steady state's share; the length of the run
-    if none did."""
+    """Returns the seconds until two intervals in a row reached the steady state's share; the length
+    of the run if none did."""
     needed = REACHED * steady_share(points)
     found = shares(points)
     for (at, share), (_, following) in zip(found, found[1:]):

@@ -1,4 +1,4 @@
-"""Tables that line up on a terminal, and the same for Markdown."""
+"""Tables with aligned columns for a terminal, and tables in Markdown."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from .programs import Program
 from .ranking import Comparison
 from .steady import steady_after_s, steady_share
 
-# Of the policies that have to share the fast node with a ballast.
+# The bound of the policies: it has the fast node without a ballast.
 BOUND = "all-fast"
 BEST = "*"
 HEADER = (
@@ -30,7 +30,7 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a program under a policy; the fields are those of bench/run.py's answer."""
+    """One run of a program under a policy; the fields are those of bench/run.py's result."""
 
     program: str
     policy: str
@@ -47,7 +47,7 @@ class Run:
     host: str = "equal"
     """The state of the fast node before the run (bench/hosts.py)."""
     user_misses: tuple[int, ...] = ()
-    """Misses by node, without the kernel's."""
+    """The misses by node, without the kernel's."""
     free_mib_at_start: float = 0.0
     file_mib_at_start: float = 0.0
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
@@ -62,34 +62,34 @@ class Run:
 
     @property
     def fast_mib_at_end(self) -> float:
-        """The program's memory on the fast node at the last reading."""
+        """Returns the MiB of the program's memory on the fast node at the last reading."""
         return float(self.course[-1]["fast_mib"]) if self.course else self.fast_mib_at_start
 
     @property
     def steady_share(self) -> float:
-        """The share of fast misses in the last third."""
+        """Returns the share of fast misses in the last third."""
         return steady_share(self.course)
 
     @property
     def steady_after_s(self) -> float:
-        """Seconds until the steady state."""
+        """Returns the seconds until the steady state."""
         return steady_after_s(self.course)
 
     @property
     def fast_share(self) -> float:
-        """The share of the program's true misses that the fast node served."""
+        """Returns the share of the program's true misses that the fast node served."""
         misses = self.user_misses or self.misses
         return misses[0] / sum(misses) if sum(misses) else 0.0
 
     @property
     def cpu_s(self) -> float:
-        """CPU seconds of tiering: the daemon's and the kernel's threads'."""
+        """Returns the CPU seconds of tiering: the daemon's and the kernel's threads'."""
         return self.kernel_cpu_s + self.daemon_cpu_s
 
     @property
     def apart_s(self) -> float:
-        """The run time if tiering had had a CPU of its own, as it has on real machines and in
-        the simulator."""
+        """Returns the run time without tiering's CPU time: on real machines and in the simulator
+        tiering has a CPU of its own."""
         return self.seconds - self.cpu_s
 
 
@@ -110,13 +110,13 @@ def spread(runs: Sequence[Run]) -> float:
 
 
 def best(runs: Sequence[Run]) -> str:
-    """The policy that took least; the bound is none."""
+    """Returns the fastest policy, without the bound."""
     chosen = [run for run in runs if run.policy != BOUND]
     return min(chosen, key=lambda run: run.seconds).policy if chosen else ""
 
 
 def rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
-    """A row a policy, as text; the best marked."""
+    """Returns one row per policy, as text; the best is marked."""
     chosen = first_runs(runs)
     bound = next((run.seconds for run in chosen if run.policy == BOUND), None)
     marked = best(chosen)
@@ -143,7 +143,8 @@ def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
 
 
 def aligned(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as they need to be: the first to the left, numbers to the right."""
+    """Returns a table with columns of the necessary width: the first is aligned left, numbers are
+    aligned right."""
     lines = [header, *body]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -156,7 +157,7 @@ def aligned(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """The same as a table of Markdown; the marked row is bold."""
+    """Returns the table in Markdown; the marked row is bold."""
     rules = "|---|" + "--:|" * (len(header) - 1)
     lines = [f"| {' | '.join(header)} |", rules]
     for line in body:
@@ -166,7 +167,7 @@ def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def about(program: Program, runs: Sequence[Run]) -> str:
-    """The heading of a block."""
+    """Returns the heading of a block."""
     limited = next((run for run in runs if run.policy != BOUND), None)
     if not limited:
         return f"{program.name}: {program.about}"
@@ -183,8 +184,8 @@ COMPARED = ("policy", "live", "live, apart", "simulated", "fast live", "fast sim
 def side_by_side(
     runs: Sequence[Run], simulated: Mapping[str, tuple[float, float]]
 ) -> list[tuple[str, ...]]:
-    """Slowdowns of each policy and shares of misses served fast, the simulator's as (slowdown,
-    share); in live order."""
+    """Returns the slowdowns of each policy and the shares of misses served fast, in live order; the
+    simulator's results are pairs of slowdown and share."""
     chosen = [run for run in first_runs(runs) if run.policy in simulated]
     bound = next(run.seconds for run in chosen if run.policy == BOUND)
     return [
@@ -201,7 +202,7 @@ def side_by_side(
 
 
 def verdict(compared: Comparison, tie: float) -> str:
-    """Two rankings in a sentence."""
+    """Returns a sentence about two rankings."""
     if not compared.disagreements:
         pairs = "no pair in another order"
     else:

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The true misses, in a file that the guest sees as the memory of a device and the host as a file.
+ * The true misses, in a file of the host that the guest maps as the memory of a device.
  *
  * One 4 KiB page of `struct counters`, then `pages` counts of 32 bits: the misses of each physical
- * page, by page number. lab/guest/tierguest/truth.py reads the same layout. Written without locks:
- * exact with one vCPU, and a count may rarely get lost with several.
+ * page, by page number. lab/guest/tierguest/truth.py reads the same layout. It is written without
+ * locks: counts are exact with one vCPU, and with several a count is rarely lost.
  */
 #ifndef TIERWISE_COUNTERS_H
 #define TIERWISE_COUNTERS_H
@@ -24,8 +24,8 @@ struct counters {
     uint64_t nodes;
     uint64_t charged_ns;
     uint64_t tlb_flushes;
-    uint64_t wanted;   /* written by the guest: 1 asks for its accesses to be watched from now on */
-    uint64_t watching; /* 1 once they are */
+    uint64_t wanted;   /* written by the guest: 1 requests monitoring of its accesses from now on */
+    uint64_t watching; /* 1 when they are monitored */
     uint64_t
         loads[NODES_MAX]; /* that missed the small cache in front; of all programs and the kernel */
     uint64_t stores[NODES_MAX];
@@ -35,14 +35,15 @@ struct counters {
     uint64_t user_misses[NODES_MAX];
 };
 
-/* Maps the file, which must have space for the counters of `pages` pages. Without a path they
- * are in memory. Returns NULL or the error. */
+/* Maps the file, which must have space for the counters of `pages` pages. Without a path the
+ * counters are in memory. Returns NULL or the error. */
 const char *counters_open(const char *path, uint64_t pages);
 
-/* Never NULL after counters_open. */
+/* Returns the counters; never NULL after counters_open. */
 struct counters *counters(void);
 
-/* The misses of a page; physical page numbers at or above `pages` are not counted. */
+/* Returns the counter of a page's misses; physical page numbers at or above `pages` are not
+ * counted. */
 uint32_t *counters_of_page(uint64_t page);
 
 #endif

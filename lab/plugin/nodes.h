@@ -12,16 +12,16 @@
  * NULL or the error. */
 const char *nodes_declare(const char *text);
 
-/* The node of an address, or -1 for memory of no node: firmware, devices. */
+/* Returns the node of an address, or -1 for memory of no node: firmware, devices. */
 int nodes_of(uint64_t physical);
 
-/* Nanoseconds that a miss in this node takes. */
+/* Returns the nanoseconds that a miss in this node takes. */
 uint64_t nodes_latency(int node);
 
-/* The end of the highest range, in bytes. */
+/* Returns the end of the highest range, in bytes. */
 uint64_t nodes_end(void);
 
-/* The number of nodes: one more than the highest id declared. */
+/* Returns the number of nodes: one more than the highest id declared. */
 uint32_t nodes_count(void);
 
 #endif

@@ -19,7 +19,7 @@ static struct {
 
 /* The offset of qemu_icount_bias in struct TimersState, QEMU 7.2 to 10.0; clock_moves checks it. */
 #define ICOUNT_BIAS_OFFSET 0x28
-/* Any number that the clock does not move by of itself between two readings. */
+/* A distance that the clock does not cover by itself between two readings. */
 #define PROBE_NS 12345
 
 static bool clock_moves(int64_t (*clock)(void))
@@ -60,7 +60,7 @@ const char *machine_find(bool needs_clock)
 
 void machine_charge(uint64_t ns)
 {
-    /* Other threads of QEMU read it without this lock-step; one word, so never torn. */
+    /* Other threads of QEMU read it without a lock; it is one word, so reads are atomic. */
     __atomic_fetch_add(qemu.icount_bias, (int64_t)ns, __ATOMIC_RELAXED);
 }
 
@@ -93,7 +93,7 @@ static void flush_tlb(struct cpu_state *cpu, uintptr_t data)
 void machine_flush_tlb(unsigned vcpu)
 {
     struct cpu_state *cpu = qemu.get_cpu((int)vcpu);
-    /* Before the machine is complete there is no such vCPU yet, and nothing to flush. */
+    /* Before the machine is complete the vCPU may not exist, and there is nothing to flush. */
     if (cpu)
         qemu.run_on_cpu(cpu, flush_tlb, 0);
 }

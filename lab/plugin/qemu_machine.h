@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * What this plugin needs beyond the recorder's part of QEMU's plugin interface (qemu_api.h):
- * physical addresses, which only a whole machine has, and three things that the interface does not
- * offer and that are looked up in the running QEMU by name, once, in machine_find.
+ * QEMU functions that this plugin needs beyond the recorder's part of QEMU's plugin interface
+ * (qemu_api.h): physical addresses, which only a whole machine has, and three functions that the
+ * interface lacks. machine_find looks these up by name, once, in the running QEMU.
  *
- * Written for QEMU 10.0. The interface's qemu_plugin_update_ns would be the official way to move
- * the guest's clock, but does not move it under TCG.
+ * They are written for QEMU 10.0. The interface's official function for moving the guest's clock,
+ * qemu_plugin_update_ns, does not move it under TCG.
  */
 #ifndef TIERWISE_QEMU_MACHINE_H
 #define TIERWISE_QEMU_MACHINE_H
@@ -20,20 +20,21 @@ struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t info, ui
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *address);
 uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *address);
 
-/* Looks up QEMU's own functions; returns NULL or what this QEMU lacks. */
+/* Looks up QEMU's own functions. Returns NULL, or the name of a missing one. */
 const char *machine_find(bool needs_clock);
 
-/* Moves the guest's clock forward. Only after machine_find(true); called by the only vCPU. */
+/* Moves the guest's clock forward. It requires machine_find(true), and only the only vCPU calls
+ * it. */
 void machine_charge(uint64_t ns);
 
-/* Makes the vCPU check its timers soon: its clock has been moved. */
+/* Makes the vCPU check its timers soon, after its clock was moved. */
 void machine_interrupt(unsigned vcpu);
 
-/* Makes QEMU translate all code again, through the plugin's callbacks as they are then. From any
- * thread. */
+/* Makes QEMU translate all code again, with the plugin's current callbacks. Any thread may call
+ * it. */
 void machine_retranslate(void);
 
-/* Makes the vCPU forget where pages are when it is next between two blocks. From any thread. */
+/* Makes the vCPU flush its TLB when it is next between two blocks. Any thread may call it. */
 void machine_flush_tlb(unsigned vcpu);
 
 #endif

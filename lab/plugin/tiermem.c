@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A QEMU plugin that makes the slow memory node of an emulated machine slow, in the guest's own
- * clock, counts the true misses of every physical page, and lets accessed bits come back.
+ * clock, counts the true misses of every physical page, and flushes TLBs, so that the CPU sets
+ * accessed bits again.
  *
  * Arguments:
- *   flush_us=N        every N us of the host each vCPU forgets its translations (see below)
- *   node=ID:NS:A-B    a memory node: where it is and what a miss there costs (may be repeated)
- *   llc_bytes=BYTES, llc_ways=WAYS    the last-level cache that accesses are looked up in
- *   charge=on|off     whether misses move the guest's clock (needs -icount and one vCPU)
- *   flush_accesses=N  a vCPU forgets its translations after N accesses to memory
- *   counters=FILE     where the counts go (counters.h)
+ *   flush_us=N        each vCPU flushes its TLB every N us of the host (see below)
+ *   node=ID:NS:A-B    a memory node: its addresses and the cost of a miss (may be repeated)
+ *   llc_bytes=BYTES, llc_ways=WAYS    the modelled last-level cache
+ *   charge=on|off     on: misses move the guest's clock (needs -icount and one vCPU)
+ *   flush_accesses=N  a vCPU flushes its TLB after N accesses to memory
+ *   counters=FILE     the file of the counts (counters.h)
  *
- * Without `node` no access is watched and the guest runs at full speed: flush_us alone costs the
- * flushes and nothing else. With it accesses are watched from when the guest asks for it
- * (counters.h), because a boot's accesses are of no interest, and would take three times as long.
+ * Without `node` the plugin monitors no access and the guest runs at full speed: flush_us costs
+ * only the flushes. With `node` it monitors accesses from the guest's request on (counters.h),
+ * because a boot's accesses are not needed, and the boot would take three times as long.
  *
- * Why flushes: a page table's accessed bit is set when the CPU fills its translation buffer.
- * A real buffer has a few thousand entries and forgets them by itself; QEMU's grows to what a
- * program uses and keeps them, so that a page whose bit the kernel has cleared without a flush, as
- * DAMON and MGLRU do, would seem idle as long as the program runs undisturbed.
+ * The flushes are needed because the CPU sets a page table's accessed bit when it fills a TLB
+ * entry. A real TLB has a few thousand entries and evicts them. QEMU's grows to the program's use
+ * and keeps its entries. If the kernel clears a bit without a flush, as DAMON and MGLRU do, the
+ * page would appear idle while the program runs undisturbed.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -44,15 +45,16 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
 #define VCPUS_MAX 8
 /*
  * A first-level cache of 32 KiB in front of the model, direct-mapped and by virtual address: most
- * accesses end here, and only the others pay for the look-up of a physical address.
+ * accesses hit it, and only the others need the look-up of a physical address.
  */
 #define FIRST_LEVEL_LINES 512
 /*
- * After so much charged time the vCPU checks its timers. A guest's tick is 4 ms; a hundredth of it
- * keeps its timers punctual, and one exit in 400 misses is not felt.
+ * After this much charged time the vCPU checks its timers. A guest's tick is 4 ms; a hundredth of
+ * it keeps its timers punctual, and one exit in 400 misses has a negligible cost.
  */
 #define INTERRUPT_EVERY_NS 50000
-/* The guest waits for the answer, once, at the end of its boot. */
+/* Interval of checks for the guest's request. The guest waits for the answer once, at the end of
+ * its boot. */
 #define WANTED_POLL_US 1000
 
 static struct vcpu {

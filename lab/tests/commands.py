@@ -1,4 +1,4 @@
-"""The operator's commands on a live machine."""
+"""Tests of the operator's commands on a live machine."""
 
 import json
 
@@ -37,7 +37,7 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
         within_s=200,
     )  # fmt: skip
     assert (read(DAMON_STAT) if DAMON_STAT.exists() else "", taken_places()) == before, (
-        "DAMON is not given back"
+        "DAMON is not restored"
     )
     stat = json.loads(guest.run("tierwise", "trace", "stat", str(trace), "--json", within_s=200))
     guest.figure("windows", len(stat["windows"]))
@@ -55,12 +55,12 @@ def a_live_program_is_recorded_and_replayed(guest: Guest) -> None:
     for policy, share in shares.items():
         guest.figure(f"{policy}_fast_share".replace("-", "_"), share)
     assert shares["tierwise"] > shares["static"] + 0.2, (
-        f"of what was recorded little was to be learnt: {shares}"
+        f"on the recording tierwise gains too little over static: {shares}"
     )
 
 
 @test(boot="hmat", needs=("tierwise",), timeout_s=120, smoke=True)
-def doctor_finds_a_machine_that_can_be_managed(guest: Guest) -> None:
+def doctor_finds_a_manageable_machine(guest: Guest) -> None:
     """Two tiers, DAMON, root: doctor reports that tierwised could manage this, and names tiers,
     kernel and tenants."""
     config = guest.directory / "tierwised.toml"

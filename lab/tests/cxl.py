@@ -1,4 +1,5 @@
-"""CXL memory, a type-3 device that QEMU emulates: it goes online and becomes a slower tier."""
+"""Tests of CXL memory, a type-3 device that QEMU emulates: it goes online and becomes a slower
+tier."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""tierwise.emt in a guest with two nodes: it detects accesses and moves pages.
+"""Tests of tierwise.emt in a guest with two nodes: it detects accesses and moves pages.
 
 `python/emt/lab.sh` builds it for the guest.
 """
@@ -13,13 +13,13 @@ from tierguest.settings import PER_CPU_LISTS
 SITE = "/lab/bin/emt-site"
 # A guest is emulated: the test checks the pages' nodes, not the cost.
 BUDGET = 1.0
-# For a busy host: an interval is a tenth of a second where there is nothing else to do.
+# A limit for a busy host; on an idle host an interval takes a tenth of a second.
 LIMIT_S = 160
 # Several rounds of migration.
 INTERVALS = 120
 
-# A program whose hot objects are known: a tenth of them is used. It prints where pages of both
-# parts are, and the statistics of tracking.
+# A program whose hot objects are known: a tenth of them is used. It prints the nodes of both parts'
+# pages, and the statistics of tracking.
 PROGRAM = """
 import faulthandler, json, os, sys, time
 from array import array
@@ -92,19 +92,19 @@ print(json.dumps({
 def _run(
     guest: Guest, node: int, signal: str, slow: str, spare_mib: int, intervals: int, way: str
 ) -> dict[str, object]:
-    """Runs the program with its memory preferred on a node; what it printed.
+    """Runs the program with its memory preferred on a node, and returns its output.
 
-    Of the memory that is free on the fast node at its start it may use `spare_mib`; if that is
-    negative, it must demote as much.
+    The program may use `spare_mib` of the memory that is free on the fast node at its start. If
+    that is negative, it must demote as much.
     """
     assert Path(SITE).is_dir(), f"{SITE} is not in the guest: run python/emt/lab.sh on the host"
     file = guest.directory / "program.py"
     file.write_text(PROGRAM)
-    # A hundredth: with an eighth on per-CPU lists, which cause no memory pressure, it would be
-    # unknown how much is left.
+    # A hundredth of a zone: with an eighth on per-CPU lists, which cause no memory pressure, the
+    # free memory would be unknown.
     write(PER_CPU_LISTS, 100)
-    # The C library returns small buffers' memory to the system only from its own mappings: one
-    # arena keeps addresses steady.
+    # The C library returns small buffers' memory to the system only from its own mappings, so one
+    # arena keeps addresses constant.
     words = (
         "env",
         f"PYTHONPATH={SITE}",
@@ -119,8 +119,7 @@ def _run(
             *words, signal, slow, str(spare_mib), str(intervals), way, within_s=LIMIT_S + 20
         )
     except AssertionError as error:
-        # The console shows of a CPU that is stuck in the kernel only that it is; where it is
-        # stands in the kernel's log.
+        # The console only shows that a CPU is stuck in the kernel. The kernel's log has the place.
         raise AssertionError(
             "\n".join([str(error), *guest.run("dmesg").splitlines()[-80:]])
         ) from error
@@ -151,19 +150,19 @@ def emt_promotes_what_is_used(guest: Guest) -> None:
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
     guest.figure("all_fast_share", _part(found, "after", "all")[0])
     assert _part(found, "after", "hot")[0] > 0.9, found
-    # A tenth is hot. What else is free at the time comes and goes by a few megabytes.
+    # A tenth is hot. Other free memory varies by a few megabytes.
     assert _part(found, "after", "all")[0] < 0.5, found
 
 
 @test(boot="hmat", timeout_s=240)
 def emt_demotes_what_is_not_used(guest: Guest) -> None:
-    """28 MiB of fast memory are lacking: of 36 MiB of cold objects so much is demoted."""
+    """28 MiB of fast memory are lacking, and that much of 36 MiB of cold objects is demoted."""
     found = _run(guest, 0, "uffd-wp", "1", -28, INTERVALS, "objects")
     assert _part(found, "before", "all")[0] > 0.95, found
     guest.figure("hot_fast_share", _part(found, "after", "hot")[0])
     guest.figure("all_slow_share", _part(found, "after", "all")[1])
     assert _part(found, "after", "hot")[0] > 0.8, found
-    # Seven tenths, if nothing else frees memory meanwhile.
+    # Seven tenths are expected if no other memory is freed meanwhile.
     assert _part(found, "after", "all")[1] > 0.3, found
 
 
@@ -178,7 +177,7 @@ def emt_leaves_hot_read_only_arrays_alone(guest: Guest) -> None:
 
 
 @test(boot="hmat", timeout_s=180)
-def emt_sees_writes(guest: Guest) -> None:
+def emt_detects_hot_writes(guest: Guest) -> None:
     """uffd-wp distinguishes the part that is written from the rest."""
     found = _run(guest, 0, "uffd-wp", "", 0, INTERVALS, "writes")
     hot, cold = _seen(found)
@@ -199,7 +198,7 @@ def _rwp_is_refused(guest: Guest) -> None:
     timeout_s=180,
     absences={"6.12": Absence("userfaultfd has no RWP before 7.3", _rwp_is_refused)},
 )
-def emt_sees_reads(guest: Guest) -> None:
+def emt_detects_hot_reads(guest: Guest) -> None:
     """uffd-rwp distinguishes a part of buffers that is only read from the rest; uffd-wp does
     not."""
     hot, cold = _seen(_run(guest, 0, "uffd-rwp", "", 0, INTERVALS, "reads"))

@@ -1,5 +1,5 @@
-"""Faults of a live machine: the daemon does not crash, does not leak, moves no memory of other
-processes, and leaves nothing changed."""
+"""Tests of faults of a live machine: the daemon does not crash, does not leak, moves no memory of
+other processes, and restores all changes."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from tierguest.program import resident_bytes
 from tierguest.settings import NUMA_BALANCING
 
 MIB = 1 << 20
-# Rounds are half a second apart; this is some of them.
+# Several of the daemon's rounds, which are half a second apart.
 A_WHILE_S = 6
 WITHIN_S = 200
 
 
 def _goes_on(guest: Guest, daemon: Tierwised) -> None:
-    """The daemon still works: it finds and places a program that starts now."""
+    """Checks that the daemon still works: it finds and places a program that starts now."""
     group = guest.cgroup("after")
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
 
@@ -35,7 +35,9 @@ def _goes_on(guest: Guest, daemon: Tierwised) -> None:
         return stairs.region().share(0) > 0.9
 
     guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+        placed,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}",
     )
 
 
@@ -45,7 +47,8 @@ def _after(*tenants: tuple[str, str]) -> list[tuple[str, str]]:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def processes_end_while_their_pages_move(guest: Guest) -> None:
-    """Programs that are killed while their pages move, one after the other: events, not errors."""
+    """Programs are killed while their pages move, one after the other; the daemon reports events,
+    not errors."""
     group = guest.cgroup("short")
     daemon = guest.tierwised(
         configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'")))
@@ -62,15 +65,15 @@ def processes_end_while_their_pages_move(guest: Guest) -> None:
         os.kill(stairs.pid, signal.SIGKILL)
         stairs.wait(10)
     guest.figure("ended_on_the_way", ended)
-    assert ended > 0, "every program was placed before it was ended: nothing was shown"
+    assert ended > 0, "every program was placed before it was ended: the test shows nothing"
     _goes_on(guest, daemon)
     assert "ERROR" not in daemon.printed(), daemon.printed()
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_group_is_removed_and_made_again(guest: Guest) -> None:
-    """A tenant's cgroup goes with all that is in it, and comes back: the daemon waits for it and
-    takes it up again."""
+    """A tenant's cgroup is removed with its processes, and created again: the daemon waits for it
+    and manages it again."""
     daemon = guest.tierwised(
         configuration(guest, "multi-clock", _after(("short", "cgroup = 'short'")))
     )
@@ -89,12 +92,12 @@ def a_group_is_removed_and_made_again(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_full_node_takes_what_fits(guest: Guest) -> None:
-    """The fast node is all but full of locked memory: what fits moves, the rest fails and breaks
-    nothing, and room that comes is used."""
+    """Locked memory nearly fills the fast node: pages that fit move, other moves fail without harm,
+    and memory that becomes free is used."""
     group = guest.cgroup("short")
     with guest.part() as part:
-        # A little above what the kernel never gives away: less would have it kill the ballast
-        # instead.
+        # Slightly above the memory that the kernel reserves: with less, the kernel would kill the
+        # ballast.
         part.ballast(36)
         stairs = guest.stairs(group, mib=200, hot_mib=200, pattern="fixed", node=1)
         daemon = guest.tierwised(
@@ -103,7 +106,9 @@ def a_full_node_takes_what_fits(guest: Guest) -> None:
         time.sleep(2 * A_WHILE_S)
         assert daemon.running(), daemon.printed()
         guest.figure("placed_while_full", stairs.region().share(0))
-        assert stairs.region().share(0) < 0.5, f"there was no room for so much: {stairs.describe()}"
+        assert stairs.region().share(0) < 0.5, (
+            f"more moved than fits into the node: {stairs.describe()}"
+        )
     guest.wait_until(
         lambda: stairs.region().share(0) > 0.9,
         WITHIN_S,
@@ -113,8 +118,7 @@ def a_full_node_takes_what_fits(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def locked_pages_move_like_others(guest: Guest) -> None:
-    """mlock keeps pages from being swapped, not from being moved: a tenant's locked hot memory
-    becomes fast."""
+    """mlock prevents swapping and not moving: a tenant's locked hot memory becomes fast."""
     group = guest.cgroup("short")
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1, lock=1)
     daemon = guest.tierwised(configuration(guest, "multi-clock", [("short", "cgroup = 'short'")]))
@@ -127,10 +131,10 @@ def locked_pages_move_like_others(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def unmanaged_processes_are_left_alone(guest: Guest) -> None:
-    """Programs outside the tenants stay where they are, however hot, before and after pids are used
-    again."""
+    """The pages of programs outside the tenants stay in place, at any hotness, before and after
+    process ids are reused."""
     other = guest.stairs(guest.cgroup("other"), mib=48, hot_mib=48, pattern="fixed", node=1)
-    # With numa_balancing off the kernel would not move it either.
+    # numa_balancing is off, so that the kernel does not move it either.
     tenants = _after(("short", "cgroup = 'short'"))
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
     group = guest.cgroup("short")
@@ -146,8 +150,8 @@ def _with_balancing(config: str) -> str:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400, smoke=True)
 def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
-    """kill -9: `tierwise restore`, or the next start, sets numa_balancing and DAMON's places as
-    they were."""
+    """After kill -9, `tierwise restore` or the next start restores numa_balancing and the
+    kdamonds."""
     guest.numa_balancing(2)
     before = taken_places()
     guest.stairs(guest.cgroup("shop"), mib=16, hot_mib=16, pattern="fixed")
@@ -163,8 +167,8 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
             WITHIN_S,
             daemon.printed,
         )
-        # A kdamond is recorded right after it was turned on; one that was not recorded could belong
-        # to another program, and is left alone.
+        # The daemon records a kdamond right after switching it on. A kdamond without a record could
+        # belong to another program and stays on.
         time.sleep(A_WHILE_S)
         daemon.kill()
         assert read(NUMA_BALANCING) == "0", "something restored it"
@@ -174,7 +178,7 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
     instances = Path("/sys/kernel/tracing/instances")
     assert any(instances.iterdir()), "the daemon reads no tracepoint"
     printed = guest.run("tierwise", "restore", "--state", state)
-    assert not any(instances.iterdir()), f"the trace instance is left: {printed}"
+    assert not any(instances.iterdir()), f"the trace instance still exists: {printed}"
     assert read(NUMA_BALANCING) == "2", f"not restored: {printed}"
     assert taken_places() == before, f"the kdamond was not released: {printed}"
     killed()
@@ -188,8 +192,8 @@ def changes_of_a_killed_daemon_are_restored(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
-    """Another user's kdamond runs on undisturbed; the daemon only observes, reports why, and starts
-    when the other ends."""
+    """Another user's kdamond runs undisturbed. The daemon only observes, reports the reason, and
+    starts monitoring when the other ends."""
     other = guest.stairs(mib=16, hot_mib=4, pattern="fixed")
     with guest.part() as part:
         damon = part.damon(other.pid)
@@ -202,7 +206,7 @@ def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
         time.sleep(A_WHILE_S)
         assert daemon.running(), daemon.printed()
         assert damon.running(), (
-            f"the other user's DAMON was stopped; tierwised said: {daemon.printed()}"
+            f"the other user's DAMON was stopped; tierwised printed: {daemon.printed()}"
         )
     _goes_on(guest, daemon)
     assert other.running()
@@ -210,8 +214,8 @@ def another_user_of_damon_is_undisturbed(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def a_broken_configuration_is_not_taken(guest: Guest) -> None:
-    """SIGHUP with a mistake in the file: the line is reported and the old configuration stays; a
-    correct file prints what differs."""
+    """After SIGHUP with a mistake in the file, the daemon reports the line and keeps the old
+    configuration; with a correct file it prints the differences."""
     good = configuration(guest, "multi-clock", _after())
     daemon = guest.tierwised(good)
     guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
@@ -228,8 +232,8 @@ def a_broken_configuration_is_not_taken(guest: Guest) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
-def the_clock_jumps(guest: Guest) -> None:
-    """The wall clock is set a day ahead and back: intervals go by the time since the start."""
+def intervals_ignore_wall_clock_jumps(guest: Guest) -> None:
+    """The wall clock is set a day ahead and back: intervals follow the monotonic clock."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
     guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
     for seconds in (86_400, -86_400):
@@ -243,7 +247,7 @@ CHURN_ROUNDS = 4
 
 
 def _churn(guest: Guest, round_: int) -> None:
-    """Half of the groups get a program, and lose it; which half changes."""
+    """Starts and ends a program in half of the groups; the half alternates."""
     programs = []
     for i in range(round_ % 2, TENANTS, 2):
         group = Path(f"/sys/fs/cgroup/churn/{i}")
@@ -264,8 +268,8 @@ def _churn(guest: Guest, round_: int) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def tenants_come_and_go(guest: Guest) -> None:
-    """200 tenants whose processes come and go: the daemon's memory does not grow, and it loses none
-    of them."""
+    """200 tenants' processes start and end: the daemon's memory does not grow, and it finds all of
+    them."""
     guest.cgroup("churn")
     (Path("/sys/fs/cgroup/churn/cgroup.subtree_control")).write_text("+memory")
     groups = [Path(f"/sys/fs/cgroup/churn/{i}") for i in range(TENANTS)]
@@ -280,7 +284,7 @@ def tenants_come_and_go(guest: Guest) -> None:
             assert daemon.running(), daemon.printed()[-2000:]
             sizes.append(resident_bytes(daemon.pid) / MIB)
         guest.figure("rss_mib_by_round", " ".join(f"{size:.1f}" for size in sizes))
-        # Both halves were there once by the second round: growth after that never ends.
+        # After the second round both halves have run once; later growth would be a leak.
         assert sizes[-1] - sizes[1] < 2, f"the daemon grows: {sizes} MiB"
         _goes_on(guest, daemon)
     finally:
@@ -295,8 +299,8 @@ def tenants_come_and_go(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
 def commands_while_it_runs(guest: Guest) -> None:
-    """Tenants added, set and removed, pause and resume, another policy, latency reported: all over
-    the socket."""
+    """Adds, changes and removes tenants, pauses and resumes, changes the policy and reports
+    latency, all over the socket."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _after()))
     guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
     socket = str(guest.directory / "control.sock")

@@ -1,5 +1,5 @@
-"""A program that grows into free memory of the fast node: memory allocated after its share was
-computed stays fast."""
+"""Test of a program that grows into free memory of the fast node: memory allocated after its share
+was computed stays fast."""
 
 import time
 
@@ -10,14 +10,14 @@ from tierguest.files import write
 from tierguest.settings import PER_CPU_LISTS
 
 MIB = 1 << 20
-# Half of the fast node, so that it is never short.
+# Half of the fast node, so that the node never lacks free memory.
 GROWS_TO_MIB = 480
 STEP_MIB = 10
 STEP_S = 0.5
-# Two blocks of the daemon's are 4 MiB; the kernel itself puts a few pages of a starting program
-# anywhere.
+# Two of the daemon's blocks have 4 MiB; the kernel places a few pages of a starting program on any
+# node.
 ELSEWHERE_MIB = 1
-# 24 s on an idle host; a busy one gives its guests the time of day and not the CPU.
+# The growth takes 24 s on an idle host; a busy host's guests get less CPU time.
 LIMIT_S = 300
 # After the growth, long enough for several decisions and slices.
 AFTERWARDS_S = 5
@@ -31,7 +31,7 @@ for step in range({GROWS_TO_MIB // STEP_MIB}):
     kept.append(piece)
     until = time.monotonic() + {STEP_S}
     while time.monotonic() < until:
-        # A third of it is used repeatedly; the rest is as cold as memory can be.
+        # A third of it is used repeatedly; the rest is never used again.
         for piece in kept[::3]:
             piece[:: mmap.PAGESIZE]
         time.sleep(0.01)
@@ -44,8 +44,9 @@ while True:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
-def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
-    """tierwise: a program that allocates 20 MiB/s into a fast node with room is never demoted."""
+def growth_into_free_memory_stays_fast(guest: Guest) -> None:
+    """tierwise: a program that allocates 20 MiB/s in a fast node with free memory is never
+    demoted."""
     write(PER_CPU_LISTS, 100)
     group = guest.cgroup("grower")
     daemon = guest.tierwised(
@@ -61,7 +62,7 @@ def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
         fast, slow = (held / MIB for held in group.on_nodes())
         return (
             f"{fast:.0f} MiB fast, {slow:.1f} slow, {free_mib(0):.0f} free; "
-            f"tierwised said: {daemon.printed()[-1500:]}"
+            f"tierwised printed: {daemon.printed()[-1500:]}"
         )
 
     def grown() -> bool:
@@ -73,7 +74,7 @@ def what_grows_into_free_fast_memory_stays_there(guest: Guest) -> None:
         return "grown" in grower.printed()
 
     guest.figure("seconds", guest.wait_until(grown, LIMIT_S, saying, every_s=0.25))
-    # It could not be demoted by a share that was still to come.
+    # The next shares are computed in this time, and must not cause demotion.
     time.sleep(AFTERWARDS_S)
     assert grown()
     guest.figure("most_slow_mib", most)

@@ -1,4 +1,5 @@
-"""A tenant without privileges cannot harm the daemon, nor through it the other tenants."""
+"""Tests that a tenant without privileges can harm neither the daemon nor, through it, the other
+tenants."""
 
 import contextlib
 import json
@@ -14,7 +15,7 @@ from tierguest.files import write
 from tierguest.program import Program
 
 WITHIN_S = 200
-# The daemon's rounds are half a second apart: some of them, in which it meets the hostile tenant.
+# Several of the daemon's rounds, which are half a second apart.
 A_WHILE_S = 10
 
 
@@ -23,7 +24,7 @@ def _tenants() -> list[tuple[str, str]]:
 
 
 def _serves_the_healthy(guest: Guest, daemon: Tierwised) -> None:
-    """A program of another tenant that starts now becomes fast."""
+    """Checks that a program of another tenant that starts now becomes fast."""
     group = guest.cgroup("healthy")
     stairs = guest.stairs(group, mib=48, hot_mib=48, pattern="fixed", node=1)
 
@@ -32,23 +33,25 @@ def _serves_the_healthy(guest: Guest, daemon: Tierwised) -> None:
         return stairs.region().share(0) > 0.9
 
     took = guest.wait_until(
-        placed, WITHIN_S, lambda: f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+        placed,
+        WITHIN_S,
+        lambda: f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}",
     )
     guest.figure("healthy_fast_s", took)
 
 
 def _state(pid: int) -> str:
-    """The state of a process (proc(5))."""
+    """Returns the state of a process (proc(5))."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 60) -> Program:
-    """A program of a hostile tenant that holds its mmap lock, since before this returns."""
-    # As udev leaves it on a host.
+    """Starts a program of a hostile tenant, and waits until it holds its mmap lock."""
+    # The mode that udev sets on a host.
     Path("/dev/fuse").chmod(0o666)
     locked = guest.start("lockmm", "32", *when, cgroup=guest.cgroup(tenant))
     guest.wait_until(lambda: locked.printed() != "", 60, locked.printed)
-    # In so small a guest the kernel writes the page back at once, before it is locked.
+    # In such a small guest the kernel would write the page back at once, before the lock is taken.
     for limit in Path("/sys/class/bdi").glob("*/strict_limit"):
         write(limit, 0)
         write(limit.with_name("max_ratio"), 100)
@@ -65,36 +68,36 @@ def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 6
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def locked_address_space_stops_nobody_else(guest: Guest) -> None:
-    """A tenant holds its own mmap lock for ever: the others are managed as before."""
+    """A tenant holds its own mmap lock permanently: the daemon manages the others as before."""
     daemon = guest.tierwised(configuration(guest, "multi-clock", _tenants()))
     locked = _lock(guest)
     time.sleep(A_WHILE_S)
     _serves_the_healthy(guest, daemon)
-    # Its kdamond can be stopped only then.
+    # Only then can its kdamond be stopped.
     locked.stop()
     assert daemon.stop() == 0, daemon.printed()
 
 
-# One lock in three meets a move, or one in two; otherwise the daemon waits with a question. Each
-# attempt is another tenant's, because the last one's rests.
+# One lock in three to one in two coincides with a move; otherwise the daemon waits in a query. Each
+# attempt uses another tenant, because the daemon pauses the moves of the previous one.
 ATTEMPTS = 20
 # Twice as long as the daemon waits for a process.
 LEFT_BEHIND_S = 2
-# The smallest calls: the daemon spends most of its time within one, and many are needed.
+# The smallest calls: the daemon then makes many of them and spends most of its time within one.
 SHORT_CALLS = """
 [move]
 call_p99_ms = 1
 """
-# Of x86 (arch/x86/entry/syscalls/syscall_64.tbl).
+# The call's number on x86-64 (arch/x86/entry/syscalls/syscall_64.tbl).
 MOVE_PAGES = "279"
 
 
 def _waiting_moves(daemon: Tierwised) -> list[int]:
-    """The threads of the daemon that wait in the kernel with pages to move."""
+    """Returns the daemon's threads that wait in the kernel in a call that moves pages."""
     waiting = []
     for thread in Path(f"/proc/{daemon.pid}/task").iterdir():
         # The call's number and its arguments: pid, count, pages, nodes, status, flags. A call
-        # without nodes only asks.
+        # without nodes is only a query.
         call = (thread / "syscall").read_text().split()
         moves = len(call) > 4 and call[0] == MOVE_PAGES and int(call[4], 16) != 0
         if moves and _state(int(thread.name)) == "D":
@@ -103,8 +106,9 @@ def _waiting_moves(daemon: Tierwised) -> list[int]:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=550)
-def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
-    """A tenant locks while its pages are moved: the call is left behind, the others are managed."""
+def lock_during_moves_stops_nobody_else(guest: Guest) -> None:
+    """A tenant takes its lock while its pages are moved: the daemon abandons the call and manages
+    the others."""
     names = [f"hostile-{attempt}" for attempt in range(ATTEMPTS)]
     tenants = [(name, f"cgroup = '{name}'") for name in (*names, "healthy")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants, more=SHORT_CALLS))
@@ -116,19 +120,19 @@ def lock_taken_while_pages_move_stops_nobody_else(guest: Guest) -> None:
             break
         locked.stop()
     else:
-        raise AssertionError(f"no lock met a move: {daemon.printed()[-2000:]}")
+        raise AssertionError(f"no lock was taken during a move: {daemon.printed()[-2000:]}")
     guest.figure("attempts", names.index(name) + 1)
     try:
         _serves_the_healthy(guest, daemon)
-        assert _waiting_moves(daemon) == waiting, "the call was to wait all the time"
+        assert _waiting_moves(daemon) == waiting, "the call must wait all the time"
     finally:
-        # No waiter for the lock can be ended before.
+        # No waiter for the lock can end before this.
         locked.stop()
     assert daemon.stop() == 0, daemon.printed()
 
 
 def _kdamond_of(pid: int) -> Path:
-    """The kdamond that monitors a process or one of its threads."""
+    """Returns the kdamond that monitors a process or one of its threads."""
     threads = {thread.name for thread in Path(f"/proc/{pid}/task").iterdir()}
     kdamonds = Path("/sys/kernel/mm/damon/admin/kdamonds")
     for target in kdamonds.glob("*/contexts/0/targets/0/pid_target"):
@@ -138,14 +142,14 @@ def _kdamond_of(pid: int) -> Path:
 
 
 def _command(kdamond: Path) -> None:
-    """Commands a kdamond, which takes as long as its process holds the lock."""
-    # If a command of the daemon's is on its way already, it holds DAMON's lock in this one's place.
+    """Writes a command to a kdamond, which waits while its process holds the lock."""
+    # If the daemon is already writing a command, that one holds DAMON's lock instead.
     with contextlib.suppress(OSError):
         write(kdamond / "state", "commit")
 
 
 def _commands_wait(daemon: Tierwised) -> bool:
-    """True if the daemon's own thread that commands kdamonds waits in the kernel."""
+    """Returns true if the daemon's thread for commands to kdamonds waits in the kernel."""
     threads = Path(f"/proc/{daemon.pid}/task").iterdir()
     return any(
         (thread / "comm").read_text() == "kdamonds\n" and _state(int(thread.name)) == "D"
@@ -155,8 +159,9 @@ def _commands_wait(daemon: Tierwised) -> bool:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
-    """A command waits for a tenant's lock with DAMON's own held: what is monitored stays so."""
-    # The fast node holds one of its halves, so that only monitoring can find out which.
+    """A command waits for a tenant's lock while it holds DAMON's lock: monitoring of the other
+    tenants continues."""
+    # The fast node holds one half of the program, and only monitoring can find the hot half.
     capped = [_tenants()[0], ("healthy", "cgroup = 'healthy'\ncap = '30 MiB'")]
     daemon = guest.tierwised(configuration(guest, "tierwise", capped))
     options = {"mib": 48, "hot_mib": 24, "pattern": "stairs", "phase_s": 60, "node": 1}
@@ -175,14 +180,14 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
             return stairs.truth().phase > before and stairs.hot().share(0) > 0.9
 
         def found() -> str:
-            return f"{stairs.describe()}; tierwised said: {daemon.printed()[-2000:]}"
+            return f"{stairs.describe()}; tierwised printed: {daemon.printed()[-2000:]}"
 
         guest.figure("followed_s", guest.wait_until(follows, WITHIN_S, found))
         assert command.is_alive() or _commands_wait(daemon), "no command waits"
         instances = Path("/sys/kernel/tracing/instances")
         assert any(instances.iterdir()), f"no trace instance: {daemon.printed()[-2000:]}"
     finally:
-        # No other waiter for the lock can be ended before.
+        # No other waiter for the lock can end before this.
         locked.stop()
     assert daemon.stop() == 0, daemon.printed()
     assert not any(instances.iterdir()), "the daemon left its trace instance"
@@ -192,26 +197,27 @@ SHARED_MIB = 16
 
 
 def _failed_moves(guest: Guest) -> int:
-    """Promotions of the daemon's that failed because pages were in use otherwise."""
+    """Returns the number of the daemon's promotions that failed because pages were shared or
+    busy."""
     socket = str(guest.directory / "control.sock")
     view = json.loads(guest.run("tierwise", "status", "--json", "--socket", socket))
     return sum(row["count"] for row in view["counters"]["promote_fail"] if row["reason"] == "busy")
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=550)
-def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
-    """Memory that two tenants map stays where it is; with move.shared, one tenant moves it for
-    both."""
+def shared_memory_moves_only_if_configured(guest: Guest) -> None:
+    """Memory that two tenants map stays in place; with move.shared, one tenant's accesses move it
+    for both."""
     file = Path("/dev/shm/of-both")
     groups = [guest.cgroup(name) for name in ("first", "second")]
     tenants = [(group.name, f"cgroup = '{group.name}'") for group in groups]
-    # Every page is used several times while DAMON waits for its next check, and the CPUs rest.
+    # Every page is used several times between two of DAMON's checks, and the CPUs have idle time.
     sizes = {"mib": SHARED_MIB, "hot_mib": SHARED_MIB}
     options = {**sizes, "pattern": "fixed", "node": 1, "pause_us": 1000}
     try:
         shared = [guest.stairs(group, shared=file, **options) for group in groups]
     finally:
-        # It stays as long as it is mapped.
+        # The memory of the removed file stays while it is mapped.
         file.unlink(missing_ok=True)
     # Only one of them uses it.
     shared[1].signal(signal.SIGSTOP)
@@ -219,7 +225,7 @@ def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
 
     def describe() -> str:
         found = "; ".join(stairs.describe() for stairs in (*shared, own))
-        return f"{found}; tierwised said: {daemon.printed()[-1500:]}"
+        return f"{found}; tierwised printed: {daemon.printed()[-1500:]}"
 
     with guest.part() as part:
         daemon = part.tierwised(configuration(part, "multi-clock", tenants))
@@ -228,7 +234,7 @@ def memory_of_two_tenants_moves_only_if_asked(guest: Guest) -> None:
             assert daemon.running(), f"tierwised ended: {daemon.printed()[-2000:]}"
             for stairs in shared:
                 assert stairs.region().share(1) == 1.0, f"it was moved: {describe()}"
-            # A block is 256 KiB, and nearly each of what they share was to move.
+            # A block has 256 KiB, and moves of nearly all shared blocks were requested.
             return own.region().share(0) > 0.9 and _failed_moves(part) > SHARED_MIB * 3
 
         guest.figure("own_fast_s", guest.wait_until(tried, WITHIN_S, describe, every_s=1))

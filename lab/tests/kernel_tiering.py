@@ -1,4 +1,4 @@
-"""The kernel's own promotion of hot pages on the slow node, switched on."""
+"""Tests of the kernel's own promotion of hot pages from the slow node."""
 
 import time
 
@@ -8,11 +8,12 @@ from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
 from tierguest.stairs import Stairs
 
-# A scan period of 0.1 s instead of 1 s: a test need not wait for the kernel's patience.
+# A scan period of 0.1 s instead of 1 s, which shortens the tests.
 SCAN_PERIOD_MS = 100
 # A region that is found accessed in a quarter of 20 checks is in use.
 IN_USE = 5
-# At first a region holds hot and cold pages alike; after a second DAMON has split them.
+# At first a region holds hot and cold pages; after this many aggregations, a second, DAMON has
+# split it.
 SETTLED_AGE = 10
 
 
@@ -31,8 +32,8 @@ def _slow_stairs(guest: Guest) -> Stairs:
 
 
 @test(boot="hmat")
-def numa_balancing_promotes(guest: Guest) -> None:
-    """numa_balancing=2 brings the hot part to the fast node, and leaves the rest."""
+def numa_balancing_promotes_hot_pages(guest: Guest) -> None:
+    """numa_balancing=2 promotes the hot part to the fast node, and leaves the rest in place."""
     guest.numa_balancing(2)
     for name in ("scan_period_min_ms", "scan_delay_ms"):
         write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
@@ -45,7 +46,7 @@ def numa_balancing_promotes(guest: Guest) -> None:
 
 
 def _damon_promotes_nothing(guest: Guest) -> None:
-    """The action can be chosen, but for virtual addresses nothing is done."""
+    """The action can be set, but has no effect for virtual addresses."""
     stairs = _slow_stairs(guest)
     damon = _promoting(guest, stairs)
     time.sleep(5)
@@ -55,7 +56,7 @@ def _damon_promotes_nothing(guest: Guest) -> None:
 
 @test(boot="hmat", absences={"6.12": Absence("vaddr has no migrate_hot", _damon_promotes_nothing)})
 def damon_promotes_by_process(guest: Guest) -> None:
-    """DAMOS migrate_hot on a process's own addresses brings the hot part to the fast node."""
+    """DAMOS migrate_hot on a process's own addresses promotes the hot part to the fast node."""
     stairs = _slow_stairs(guest)
     damon = _promoting(guest, stairs)
     guest.figure(

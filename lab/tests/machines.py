@@ -1,4 +1,4 @@
-"""The machines match their descriptions."""
+"""Tests that the machines match their descriptions."""
 
 from pathlib import Path
 
@@ -20,19 +20,19 @@ def hmat_gives_two_tiers(guest: Guest) -> None:
 
 @test(boot="flat")
 def flat_gives_one_tier(guest: Guest) -> None:
-    """Without HMAT both nodes land in one tier, though their distance is described."""
+    """Without HMAT both nodes are in one tier, although their distance is described."""
     assert guest.memory_tiers() == ["0-1"], guest.memory_tiers()
     assert read(NODES / "node0/distance").split() == ["10", "20"]
 
 
 @test(boot="single")
 def single_has_one_node(guest: Guest) -> None:
-    """One node: nothing can be moved anywhere."""
+    """The machine has one node, so no page can be moved."""
     assert read(NODES / "has_memory") == "0"
 
 
 @test(boot="hmat")
 def the_second_node_has_no_processor(guest: Guest) -> None:
-    """As CXL memory, node 1 has memory only."""
+    """Node 1 has only memory, like CXL memory."""
     assert read(NODES / "has_cpu") == "0"
     assert read(NODES / "has_memory") == "0-1"

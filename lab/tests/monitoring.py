@@ -1,6 +1,6 @@
-"""Each access monitoring source against a program with a known hot part. The program starts on the
-slow node and would fit on the fast one; the policy promotes every page that is found accessed
-repeatedly."""
+"""Tests of each access monitoring source with a program whose hot part is known. The program starts
+on the slow node and would fit on the fast one. The policy promotes every page that checks find
+accessed repeatedly."""
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
@@ -8,8 +8,8 @@ from tierguest.stairs import Stairs
 
 ALL_MIB = 128
 HOT_MIB = 32
-# Of the hot part that has to be found, and of the rest that may be taken for it: DAMON's regions
-# end where they happen to.
+# Shares of the hot part that must be found, and of the rest that may be reported as hot: the
+# boundaries of DAMON's regions are approximate.
 MIN_FOUND = 0.95
 MAX_MISTAKEN = 0.10
 LIMIT_S = 300
@@ -53,30 +53,32 @@ def _finds(
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def damon_on_processes_finds_it(guest: Guest) -> None:
-    """DAMON on a process's addresses: 95 % of the hot part, and little else."""
+    """DAMON on a process's addresses finds 95 % of the hot part, and little of the rest."""
     _finds(guest, "damon-vaddr")
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def soft_dirty_finds_it(guest: Guest) -> None:
-    """Soft-dirty bits, of a program that writes: 95 % of the hot part, and little else."""
+    """Soft-dirty bits of a program that writes find 95 % of the hot part, and little of the
+    rest."""
     _finds(guest, "soft-dirty", stores=100)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def damon_on_physical_memory_finds_it(guest: Guest) -> None:
-    """DAMON on physical memory, its regions looked up in the process's page tables: most of it, and
-    not much else."""
-    # A thousand regions over two gigabytes are two megabytes each. Neighbouring base pages in
-    # physical memory are unrelated: depending on how scattered the guest's memory was, 2 to 64 % of
-    # the cold part were taken for hot, where chance would take four fifths. So: huge pages.
+    """DAMON on physical memory, with its regions looked up in the process's page tables, finds most
+    of the hot part, and not much of the rest."""
+    # A thousand regions over two gigabytes have two megabytes each. Neighbouring base pages in
+    # physical memory are unrelated: depending on the fragmentation of the guest's memory, 2 to 64 %
+    # of the cold part were reported as hot; chance would report four fifths. The test therefore
+    # uses huge pages.
     _finds(guest, "damon-paddr", min_found=0.8, max_mistaken=0.4, huge=1)
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=120)
 def unavailable_sources_are_reported(guest: Guest) -> None:
-    """The idle-page bitmap and the CPU's samples, which a cloud kernel in QEMU lacks: the daemon
-    only observes, and reports the remedy."""
+    """A cloud kernel in QEMU lacks the idle-page bitmap and the CPU's samples: the daemon only
+    observes, and reports the remedy."""
     for source, word in (("idle-bitmap", "CONFIG_IDLE_PAGE_TRACKING"), ("perf", "PEBS")):
         with guest.part() as part:
             daemon = part.tierwised(

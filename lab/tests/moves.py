@@ -1,4 +1,4 @@
-"""The kernel moves pages on request, and reports correctly where they are."""
+"""Tests that the kernel moves pages on request, and reports their nodes correctly."""
 
 from tierguest import Guest, test
 from tierguest.placement import where
@@ -8,9 +8,9 @@ PAGES_PER_MIB = 256
 
 
 @test(boot="hmat", smoke=True)
-def move_pages_moves(guest: Guest) -> None:
-    """A bare loop of move_pages moves all pages to and fro; its rate is what movers are compared
-    with."""
+def move_pages_moves_every_page(guest: Guest) -> None:
+    """A bare loop of move_pages moves all pages to a node and back; its rate is the reference for
+    movers."""
     for batch in (32, 512, 4096):
         rounds = guest.json_lines("moveloop", "32", str(batch), "4")
         for line in rounds:
@@ -21,7 +21,7 @@ def move_pages_moves(guest: Guest) -> None:
 
 @test(boot="hmat")
 def huge_pages_move_whole(guest: Guest) -> None:
-    """Naming the first page of a huge page moves all of it."""
+    """A move of the first page of a huge page moves all of it."""
     for line in guest.json_lines("moveloop", "32", "4", "2", "huge"):
         assert line["placed"] == line["pages"], line
 
@@ -41,8 +41,9 @@ def where_agrees_with_numa_stat(guest: Guest) -> None:
 
 
 @test(boot="hmat")
-def reclaim_demotes(guest: Guest) -> None:
-    """With demotion on, memory.reclaim moves a group's pages to the slow node instead of out."""
+def reclaim_demotes_a_groups_pages(guest: Guest) -> None:
+    """With demotion on, memory.reclaim moves a group's pages to the slow node instead of reclaiming
+    them."""
     guest.demotion(True)
     group = guest.cgroup("reclaimed")
     stairs = guest.stairs(group, mib=64, hot_mib=1, pattern="fixed", node=0)
@@ -59,7 +60,7 @@ def reclaim_demotes(guest: Guest) -> None:
 
 @test(boot="flat")
 def reclaim_does_not_demote_within_a_tier(guest: Guest) -> None:
-    """Nodes of one tier: there is nowhere to demote to, demotion enabled or not."""
+    """Nodes of one tier have no demotion target, with demotion on or off."""
     guest.demotion(True)
     group = guest.cgroup("reclaimed")
     guest.stairs(group, mib=64, hot_mib=1, pattern="fixed", node=0)

@@ -1,4 +1,5 @@
-"""The daemon's cost: CPU time and memory by the number of tenants, and how fast it moves pages."""
+"""Tests of the daemon's cost: CPU time and memory by the number of tenants, and its rate of moving
+pages."""
 
 import json
 import time
@@ -10,7 +11,7 @@ from tierguest.program import processor_seconds, resident_bytes
 from tierguest.stairs import Stairs
 
 MIB = 1 << 20
-# Programs are small: the test measures the cost of a tenant, and all of them must fit into the
+# The programs are small: the test measures the cost of a tenant, and all programs must fit into the
 # guest.
 TENANT_MIB = 2
 SETTLING_S = 5
@@ -20,8 +21,8 @@ MEASURED_S = 12
 def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
     groups: list[Cgroup] = [guest.cgroup(f"t{i}") for i in range(tenants)]
     for group in groups:
-        # They sleep most of the time: two emulated CPUs run all of them. The test does not wait
-        # until they have started.
+        # The programs sleep most of the time, because two emulated CPUs run all of them. The test
+        # does not wait for their start.
         words = (f"mib={TENANT_MIB}", "hot_mib=1", "pattern=fixed", "pause_us=1000000")
         guest.start("stairs", *words, cgroup=group)
     names = [(f"t{i}", f"cgroup = 't{i}'") for i in range(tenants)]
@@ -44,7 +45,7 @@ def _cost(guest: Guest, tenants: int, policy: str = "tierwise") -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=600)
-def cost_of_tenants(guest: Guest) -> None:
+def daemon_cost_by_tenant_count(guest: Guest) -> None:
     """CPU time and resident memory of the daemon with 10, 50 and 200 tenants, with its
     default budget."""
     for tenants in (10, 50, 200):
@@ -52,22 +53,22 @@ def cost_of_tenants(guest: Guest) -> None:
             _cost(part, tenants)
     few, many = guest.figures["rss_mib_10"], guest.figures["rss_mib_200"]
     assert isinstance(few, float) and isinstance(many, float)
-    # A tenant is some tables and its text; a process a few megabytes of nothing.
-    assert many - few < 20, f"190 more tenants take {many - few:.1f} MiB"
+    # A tenant takes some tables and its text.
+    assert many - few < 20, f"190 more tenants use {many - few:.1f} MiB"
 
 
 PAGE_BYTES = 4096
-# With less, the test would measure only how the daemon finds the size of its batches.
+# With less memory, the test would measure only the daemon's search for the size of its batches.
 MOVED_MIB = 192
-# Boot's kernel workers share the one CPU for the first seconds.
+# Seconds of settling: boot's kernel workers share the one CPU at first.
 SETTLED_S = 10
-# Max pages per call of the mover, at which it settles when calls are quick.
+# Max pages per call of the mover, which it reaches when calls are quick.
 BATCH_PAGES = 512
 
 
 def _bare(guest: Guest, stairs: Stairs) -> float:
-    """Pages per second of CPU time of a bare loop over the program's pages, the better of two
-    rounds towards the fast node."""
+    """Returns the pages per second of CPU time of a bare loop over the program's pages, the better
+    of two rounds towards the fast node."""
     start, size = stairs.truth().region
     words = (str(size // MIB), str(BATCH_PAGES), "5", str(stairs.pid), str(start))
     lines = [line for line in guest.json_lines("moveloop", *words, within_s=120) if line["to"] == 0]
@@ -78,12 +79,11 @@ def _bare(guest: Guest, stairs: Stairs) -> float:
 
 
 @test(boot="timed", needs=("tierwised", "tierwise"), timeout_s=600)
-def pages_per_second(guest: Guest) -> None:
+def moved_pages_per_cpu_second(guest: Guest) -> None:
     """Pages that the daemon moves per second of its CPU time, against a bare move_pages loop over
     the same program's pages.
 
-    Timed, because CPU time of the other kind of guest is what the host's other programs leave
-    it.
+    The guest is timed, because in function mode CPU time depends on the host's other load.
     """
     time.sleep(SETTLED_S)
     # The loop ends with everything on the slow node.
@@ -94,8 +94,8 @@ def pages_per_second(guest: Guest) -> None:
     config = configuration(guest, "multi-clock", [("shop", "cgroup = 'shop'")]).replace(
         'block = "256KiB"', 'block = "2MiB"'
     )
-    # The bare loop, too, runs beside access monitoring: DAMON takes its part of the guest's CPUs,
-    # and of their caches.
+    # The bare loop also runs beside access monitoring, because DAMON takes a part of the guest's
+    # CPU time and caches.
     observing = guest.tierwised(config, "--dry-run")
     guest.wait_until(lambda: "monitors accesses with" in observing.printed(), 60, observing.printed)
     bare = _bare(guest, stairs)

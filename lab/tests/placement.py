@@ -1,4 +1,4 @@
-"""Placement of pages: hot ones on the fast node, cold ones on the slow one."""
+"""Tests of the placement of pages: hot ones on the fast node, cold ones on the slow one."""
 
 import time
 from collections.abc import Callable
@@ -12,25 +12,26 @@ from tierguest.stairs import Stairs
 
 HOT_MIB = 48
 ALL_MIB = 608
-# The fast node holds the hot part, what memtis and the kernel keep free (3 % of the node: 31 MiB),
-# and little more: cold pages have to be demoted. tierwise shares what the kernel's high watermark
-# leaves, and the kernel's low one is what others go down to.
+# The fast node holds the hot part, the memory that memtis and the kernel keep free (3 % of the
+# node: 31 MiB), and little more, so cold pages must be demoted. tierwise shares the memory above
+# the kernel's high watermark; other policies use the memory down to the low watermark.
 LEFT_MIB = 90
 LEFT_TO_SHARE_MIB = 110
-# As long as those get that are only measured, twice what they need; the programs do not change
-# meanwhile.
+# Seconds of the runs that are only measured: twice the time that they need. The programs do not
+# change meanwhile.
 CONVERGENCE_S = 20
-# Pages that nothing moves do not move later either.
+# Seconds of a run without moves: pages that are not moved in this time are not moved later either.
 STILL_S = 5
-# An idle host needs half a minute, and a busy one ten times as long: its guests have the time of
-# day and not the CPU.
+# An idle host needs half a minute, and a busy one ten times as long, because its guests get less
+# CPU time.
 LIMIT_S = 300
 
 
 def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
-    """Starts on the fast node and spills to the slow one; the hot part is the end that spilled."""
+    """Starts a program on the fast node that spills to the slow one; the hot part is the end, which
+    spilled."""
     group = guest.cgroup("stairs")
-    # A hundredth: with an eighth on per-CPU lists it would be unknown how much is left.
+    # A hundredth of a zone: with an eighth on per-CPU lists the free memory would be unknown.
     write(PER_CPU_LISTS, 100)
     guest.ballast(left_mib)
     return guest.stairs(
@@ -55,7 +56,7 @@ def _converges(
 ) -> None:
     stairs = _stairs(guest, forget, left_mib)
     before = stairs.hot().share(0)
-    assert before < 0.5, f"the hot part was to start on the slow node: {stairs.describe()}"
+    assert before < 0.5, f"the hot part must start on the slow node: {stairs.describe()}"
     daemon = guest.tierwised(
         configuration(guest, policy or name, tenants=[("stairs", "cgroup = 'stairs'")])
     )
@@ -65,7 +66,7 @@ def _converges(
         return stairs.hot().share(0) >= 0.95 and stairs.cold().share(1) >= 0.90
 
     def saying() -> str:
-        return f"{stairs.describe()}; tierwised said: {daemon.printed()[-1500:]}"
+        return f"{stairs.describe()}; tierwised printed: {daemon.printed()[-1500:]}"
 
     seconds = guest.wait_until(placed, LIMIT_S, saying, every_s=1)
     guest.figure("seconds", seconds)
@@ -73,13 +74,14 @@ def _converges(
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
-def multi_clock_places(guest: Guest) -> None:
-    """multi-clock: 95 % of the hot part on the fast node, 90 % of the cold part on the slow one."""
+def multi_clock_places_hot_and_cold(guest: Guest) -> None:
+    """multi-clock places 95 % of the hot part on the fast node and 90 % of the cold part on the
+    slow one."""
     _converges(guest, "multi-clock")
 
 
-# memtis counts in samples how long it waits before it adapts. A CPU gives some ten thousand a
-# second; DAMON in an emulated guest gives a tenth of that.
+# memtis counts its adaptation interval in samples. A CPU supplies some ten thousand per second;
+# DAMON in an emulated guest supplies a tenth of that.
 FEWER_SAMPLES = (
     ("adaptation_period = 100000", "adaptation_period = 10000"),
     ("cooling_period = 2000000", "cooling_period = 200000"),
@@ -87,9 +89,9 @@ FEWER_SAMPLES = (
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400)
-def memtis_places(guest: Guest) -> None:
-    """memtis, on DAMON's samples: 95 % of the hot part on the fast node, 90 % of the cold part on
-    the slow one."""
+def memtis_places_hot_and_cold(guest: Guest) -> None:
+    """memtis, with DAMON's samples, places 95 % of the hot part on the fast node and 90 % of the
+    cold part on the slow one."""
     recipe = guest.run("tierwise", "policies", "show", "memtis")
     for shipped, here in FEWER_SAMPLES:
         assert shipped in recipe, recipe
@@ -100,8 +102,9 @@ def memtis_places(guest: Guest) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
-def tierwise_places(guest: Guest) -> None:
-    """tierwise: 95 % of the hot part on the fast node, 90 % of the cold part on the slow one."""
+def tierwise_places_hot_and_cold(guest: Guest) -> None:
+    """tierwise places 95 % of the hot part on the fast node and 90 % of the cold part on the slow
+    one."""
     _converges(guest, "tierwise", left_mib=LEFT_TO_SHARE_MIB)
 
 
@@ -111,8 +114,8 @@ NOBODY = 65534
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def another_users_program_is_placed(guest: Guest) -> None:
-    """A tenant's processes belong to a user: the daemon's remaining privileges suffice to monitor
-    and move them."""
+    """A tenant's processes belong to another user: the daemon's remaining privileges suffice to
+    monitor and move them."""
     stairs = guest.stairs(
         guest.cgroup("shop"), user=NOBODY, mib=48, hot_mib=48, pattern="fixed", node=1
     )
@@ -150,9 +153,9 @@ BESIDE: tuple[tuple[str, Callable[[Guest, Stairs], None]], ...] = (
 
 
 @test(boot="hmat", timeout_s=600)
-def placement_by_others(guest: Guest) -> None:
-    """First touch leaves the hot part where it is; the kernel's own tiering and ageing as memtierd
-    does it are measured beside."""
+def placement_by_other_policies(guest: Guest) -> None:
+    """First touch leaves the hot part in place. The kernel's own tiering and ageing like memtierd's
+    are measured too."""
     for name, place in BESIDE:
         with guest.part() as part:
             stairs = _stairs(part)
@@ -160,4 +163,6 @@ def placement_by_others(guest: Guest) -> None:
             place(part, stairs)
             hot, _ = _shares(guest, name, stairs)
             if name == "first_touch":
-                assert abs(hot - started) < 0.02, f"nothing was to move it: {stairs.describe()}"
+                assert abs(hot - started) < 0.02, (
+                    f"it moved under a policy that must not move it: {stairs.describe()}"
+                )

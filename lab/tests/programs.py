@@ -1,4 +1,5 @@
-"""The lab's own programs do what their usage states, and the servers that tests use are present."""
+"""Tests that the lab's programs do what their usage states, and that the servers for the tests are
+present."""
 
 import socket
 import subprocess
@@ -9,7 +10,7 @@ MIB = 1 << 20
 
 
 def _steps(guest: Guest, pattern: str) -> list[int]:
-    """In which of four parts the hot part was, phase by phase."""
+    """Returns the index (0 to 3) of the part that was hot in each phase."""
     options = ("mib=16", "hot_mib=4", f"pattern={pattern}", "phase_s=1", "phases=6", "stores=20")
     lines = guest.json_lines("stairs", *options)
     assert all(line["operations"] > 0 for line in lines), lines
@@ -19,7 +20,7 @@ def _steps(guest: Guest, pattern: str) -> list[int]:
 
 @test(boot="single", share="programs")
 def stairs_moves_as_configured(guest: Guest) -> None:
-    """The hot part climbs the stairs, goes up and down in zigzag, and stays where it is fixed."""
+    """The hot part moves upwards in stairs, up and down in zigzag, and stays in place in fixed."""
     assert _steps(guest, "stairs") == [0, 1, 2, 3, 0, 1]
     assert _steps(guest, "zigzag") == [0, 1, 2, 3, 2, 1]
     assert _steps(guest, "fixed") == [0] * 6
@@ -27,7 +28,7 @@ def stairs_moves_as_configured(guest: Guest) -> None:
 
 @test(boot="single", share="programs")
 def wrong_options_are_explained(guest: Guest) -> None:
-    """A mistake ends with status 2 and a sentence that names it."""
+    """A user's mistake ends a program with status 2 and a sentence that names it."""
     for words, printed in (
         (["stairs", "mib=16", "hot_mib=32"], "does not fit into mib=16"),
         (["stairs", "mb=16"], "'mb' is no option"),
@@ -45,7 +46,8 @@ def wrong_options_are_explained(guest: Guest) -> None:
 
 @test(boot="single", share="programs")
 def the_graph_is_the_same_each_time(guest: Guest) -> None:
-    """Results depend on the arguments alone: runs under different policies can be compared."""
+    """Results depend only on the arguments, so that runs under different policies can be
+    compared."""
     for kernel in ("pagerank", "bfs", "sssp", "cc", "bc", "tc"):
         first, second = (guest.json_lines("graph", "14", "8", "2", kernel) for _ in range(2))
         assert first[0]["edges"] == 8 << 14, first[0]
@@ -55,7 +57,8 @@ def the_graph_is_the_same_each_time(guest: Guest) -> None:
 
 @test(boot="single", share="programs")
 def other_results_are_the_same_each_time(guest: Guest) -> None:
-    """The same of programs that do one piece of work, and of stairs with so many accesses."""
+    """The same holds for programs that do one piece of work, and for stairs with a number of
+    accesses."""
     for words in (
         ("xsbench", "100", "10000"),
         ("btree", "10000", "100000"),

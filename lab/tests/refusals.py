@@ -1,5 +1,5 @@
-"""The daemon's message on a machine or a configuration with which it cannot work: one sentence with
-the remedy."""
+"""Tests of the daemon's message on a machine or a configuration with which it cannot work: one
+sentence with the remedy."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def _refused(guest: Guest, config: str, *words: str) -> str:
 
 @test(boot="single", needs=("tierwised", "tierwise"), timeout_s=400)
 def one_node_is_only_observed(guest: Guest) -> None:
-    """With one memory node the daemon observes, reports it, and shows its tenants' usage."""
+    """With one memory node the daemon only observes, reports this, and shows its tenants' usage."""
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=8, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
     socket = str(guest.directory / "control.sock")
@@ -41,7 +41,7 @@ def one_node_is_only_observed(guest: Guest) -> None:
     printed = guest.run("tierwise", "status", "--socket", socket)
     assert "only observes" in printed and "node 0" in printed, printed
     assert "shop" in printed and stairs.running(), printed
-    # It could not manage, and doctor reports it by its exit code.
+    # The daemon could not manage the machine, and doctor's exit code reports it.
     words = ("tierwise", "doctor", "--config", str(daemon.config))
     asked = subprocess.run(words, capture_output=True, text=True, check=False)
     assert asked.returncode == 1 and "only observe" in asked.stderr, asked
@@ -58,8 +58,8 @@ def _written(printed: str) -> list[str]:
 
 @test(boot="flat", needs=("tierwised", "tierwise"), timeout_s=400)
 def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
-    """Two nodes in one tier: observed, with the lines to write; with those lines in the
-    configuration, managed."""
+    """With two nodes in one tier the daemon observes and prints configuration lines; with those
+    lines it manages."""
     tenants = [("shop", "cgroup = 'shop'")]
     daemon = guest.tierwised(configuration(guest, "multi-clock", tenants))
     guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), WITHIN_S, daemon.printed)
@@ -87,8 +87,8 @@ def nodes_of_one_tier_can_be_distinguished(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
 def mistakes_in_the_file_are_explained(guest: Guest) -> None:
-    """Unknown keys, an unknown policy, floors above the capacity: file, line, key, and the allowed
-    values."""
+    """Unknown keys, an unknown policy and floors above the capacity are refused with file, line,
+    key and the allowed values."""
     good = configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")])
     _refused(
         guest,
@@ -106,8 +106,8 @@ def mistakes_in_the_file_are_explained(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
-    """Another user: the daemon moves nothing, does not fail, and reports which privilege is
-    missing."""
+    """Under another user the daemon moves nothing, does not fail, and reports the missing
+    privilege."""
     directory = Path(guest.directory)
     os.chmod(directory, 0o777)
     stairs = guest.stairs(guest.cgroup("shop"), mib=32, hot_mib=32, pattern="fixed", node=1)
@@ -126,18 +126,20 @@ def without_root_the_missing_privilege_is_reported(guest: Guest) -> None:
     daemon = guest.start(*words)
     time.sleep(8)
     printed = daemon.printed()
-    assert "root" in printed or "CAP_" in printed, f"no word of what is missing: {printed}"
+    assert "root" in printed or "CAP_" in printed, (
+        f"the output does not name the missing privilege: {printed}"
+    )
     assert stairs.region().share(1) == 1.0, stairs.describe()
     assert "panicked" not in printed, printed
 
 
 @test(boot="hmat", share="offline", needs=("tierwised",), timeout_s=400)
 def a_nodes_memory_goes_offline(guest: Guest) -> None:
-    """Most of the slow node's memory is taken offline under the daemon: it reports what is left,
-    and continues with that.
+    """Most of the slow node's memory goes offline while the daemon runs: the daemon reports the
+    remaining memory, and continues with that.
 
-    The last of a node's memory cannot go in these guests, because the kernel keeps some of its own
-    there.
+    The last part of a node's memory cannot go offline in these guests, because it holds memory of
+    the kernel.
     """
     stairs = guest.stairs(guest.cgroup("shop"), mib=64, hot_mib=64, pattern="fixed")
     daemon = guest.tierwised(configuration(guest, "tierwise", [("shop", "cgroup = 'shop'")]))
@@ -150,8 +152,7 @@ def a_nodes_memory_goes_offline(guest: Guest) -> None:
 
 
 def _take_offline(guest: Guest, node: int) -> None:
-    """Every block of a node's memory that can go; pages that are there are moved away by the
-    kernel."""
+    """Takes every possible block of a node's memory offline; the kernel moves the pages away."""
     blocks = sorted(Path(f"/sys/devices/system/node/node{node}").glob("memory[0-9]*"))
     gone, left = 0, []
     for block in blocks:
@@ -161,4 +162,4 @@ def _take_offline(guest: Guest, node: int) -> None:
         except OSError as error:
             left.append(f"{block.name}: {error}")
     guest.figure("blocks_offline", f"{gone} of {len(blocks)}")
-    assert gone > len(blocks) / 2, f"too little of node {node} can go: {left}"
+    assert gone > len(blocks) / 2, f"too little memory of node {node} goes offline: {left}"

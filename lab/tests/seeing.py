@@ -1,4 +1,4 @@
-"""Accesses as software finds them in the guest are true."""
+"""Tests that the accesses that software finds in the guest are true."""
 
 import ctypes
 import fcntl
@@ -13,7 +13,7 @@ from tierguest.stairs import Stairs
 
 MIB = 1 << 20
 PAGE_BYTES = 4096
-# DAMON's regions have had time to split and merge after so many aggregations of 100 ms.
+# Seconds for DAMON's regions to split and merge: 30 aggregations of 100 ms.
 SETTLED_S = 3.0
 # _IOWR('f', 16, struct pm_scan_arg of 96 bytes)
 PAGEMAP_SCAN = 0xC0606610
@@ -21,8 +21,8 @@ PAGE_IS_PRESENT = 1 << 3
 
 
 def _seen(damon: Damon, stairs: Stairs) -> tuple[float, float]:
-    """The share of the hot part that DAMON reports as hot, and the share of the reported that is
-    hot."""
+    """Returns the share of the hot part that DAMON reports as hot, and the share of the reported
+    memory that is hot."""
     truth = stairs.truth()
     regions = [region for region in damon.regions() if region.accesses >= damon.samples // 4]
     called = sum(region.overlap(*truth.region) for region in regions)
@@ -32,8 +32,8 @@ def _seen(damon: Damon, stairs: Stairs) -> tuple[float, float]:
 
 @test(boot="hmat")
 def damon_finds_the_hot_set(guest: Guest) -> None:
-    """DAMON vaddr finds the hot part of stairs, and nothing else, though emulation keeps
-    translations."""
+    """DAMON vaddr finds the hot part of stairs, and nothing else, although an emulated TLB keeps
+    its entries."""
     stairs = guest.stairs(mib=128, hot_mib=16, hot_at_mib=48, pattern="fixed")
     damon = guest.damon(stairs.pid)
     time.sleep(SETTLED_S)
@@ -56,7 +56,8 @@ def damon_finds_the_hot_set(guest: Guest) -> None:
 
 @test(boot="hmat")
 def a_stopped_program_appears_idle(guest: Guest) -> None:
-    """After SIGSTOP no page appears used, and after SIGCONT the hot part does again."""
+    """After SIGSTOP no page appears accessed, and after SIGCONT the hot part appears accessed
+    again."""
     stairs = guest.stairs(mib=64, hot_mib=8, pattern="fixed")
     damon = guest.damon(stairs.pid)
     guest.wait_until(
@@ -83,7 +84,7 @@ def a_stopped_program_appears_idle(guest: Guest) -> None:
 
 @test(boot="hmat")
 def damon_follows_the_stairs(guest: Guest) -> None:
-    """The hot part moves from phase to phase, and DAMON's picture with it."""
+    """The hot part moves from phase to phase, and DAMON's regions follow it."""
     stairs = guest.stairs(mib=64, hot_mib=8, pattern="stairs", phase_s=12)
     damon = guest.damon(stairs.pid)
     followed: set[int] = set()
@@ -101,7 +102,7 @@ def damon_follows_the_stairs(guest: Guest) -> None:
 
 @test(boot="hmat")
 def pagemap_scan_finds_touched_pages(guest: Guest) -> None:
-    """PAGEMAP_SCAN of this process: exactly the pages that were written are present."""
+    """PAGEMAP_SCAN of this process reports exactly the written pages as present."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -140,4 +141,4 @@ def pagemap_scan_finds_touched_pages(guest: Guest) -> None:
         for first, end in found
         for page in range(first, end, PAGE_BYTES)
     ]
-    assert pages == touched, f"PAGEMAP_SCAN names pages {pages}; written were {touched}"
+    assert pages == touched, f"PAGEMAP_SCAN reports pages {pages}; the program wrote {touched}"

@@ -1,5 +1,5 @@
-"""Redis and Memcached under a load with a hot set: their placement, and how the daemon learns their
-latency."""
+"""Tests of Redis and Memcached under a load with a hot set: their placement, and the daemon's
+reading of their latency."""
 
 import contextlib
 import json
@@ -16,18 +16,19 @@ from tierguest.program import Program
 MIB = 1 << 20
 KEYS = 24_000
 VALUE_BYTES = 4_000
-# A third of the hundred MiB that a store holds, and the 32 MiB that the kernel keeps free. The hot
-# fifth is loaded last, when the fast node is full.
+# Free MiB of the fast node: a third of the hundred MiB of a store, and the 32 MiB that the kernel
+# keeps free. The hot fifth is loaded last, when the fast node is full.
 LEFT_MIB = 66
-# As in placement.py: a bound for a busy host; counting misses slows a guest to a third.
+# A limit for a busy host, as in placement.py; counting misses slows a guest to a third of its
+# speed.
 CONVERGENCE_S = 300
-# A million requests under emulation take longer than a test: the load is ended by the test.
+# More requests than any test lasts; the test ends the load.
 ENDLESS = 1_000_000_000
-# Sixty misses per request: some ten thousand on an idle host, and on a busy one still enough to
-# measure a share.
+# A request has sixty misses. An idle host serves some ten thousand requests in this time, and a
+# busy one still enough to measure a share.
 MEASURED_S = 5
 MIN_MISSES = 10_000
-# Enough for a 99th percentile.
+# Requests of a report: enough for a 99th percentile.
 REPORTED = 1_000
 
 
@@ -48,16 +49,16 @@ class Store:
 REDIS = Store(
     "redis", ("redis-server", "--save", "", "--port", "6379", "--bind", "127.0.0.1"), 6379
 )
-# Room for all values, and one thread, as there is one connection.
+# Memory for all values, and one thread, because there is one connection.
 MEMCACHED = Store(
     "memcached", ("memcached", "-u", "nobody", "-l", "127.0.0.1", "-m", "512", "-t", "1"), 11211
 )
 
 
 def _loaded(guest: Guest, store: Store, group: Cgroup) -> Program:
-    """A store that holds every value."""
+    """Starts a store and fills it with every value."""
     server = guest.start(*store.words, cgroup=group)
-    # A kvload that connects is the sign that it listens.
+    # The store listens when a kvload can connect.
     small = ("kvload", f"store={store.name}", f"port={store.port}", "keys=1")
 
     def listens() -> bool:
@@ -70,7 +71,8 @@ def _loaded(guest: Guest, store: Store, group: Cgroup) -> Program:
 
 
 def _driven(guest: Guest, store: Store) -> Program:
-    """A client that asks for the last fifth of the keys nine times of ten, until it is ended."""
+    """Starts a client that sends nine in ten requests to the last fifth of the keys, until it is
+    ended."""
     return guest.start(*store.load_words("load=0", "draw=hotspot", f"requests={ENDLESS}"))
 
 
@@ -85,8 +87,8 @@ def _ended(client: Program) -> dict[str, Any]:
 
 
 def _fast_share(guest: Guest) -> float:
-    """The share of the true misses of some seconds that node 0 serves: the program's, the kernel's,
-    the daemon's."""
+    """Returns the share of true misses that node 0 serves, over some seconds: the program's, the
+    kernel's and the daemon's."""
     truth = guest.truth()
     before = truth.misses()
     time.sleep(MEASURED_S)
@@ -100,8 +102,8 @@ def _fast_share(guest: Guest) -> float:
 
 @contextlib.contextmanager
 def _served(guest: Guest, store: Store) -> Iterator[tuple[Guest, Cgroup]]:
-    """A store under load, of which a third fits the fast node; every value read has to be right in
-    the end."""
+    """A store under load, a third of which fits on the fast node; every value read must be correct
+    at the end."""
     with guest.part() as part:
         group = part.cgroup(store.name)
         part.ballast(LEFT_MIB)
@@ -111,8 +113,9 @@ def _served(guest: Guest, store: Store) -> Iterator[tuple[Guest, Cgroup]]:
         guest.figure(f"{store.name}_reads_checked", _ended(client)["reads"])
 
 
-# Of a part of the misses that no placement changes: the kernel's, the client's and the sockets' are
-# on both nodes. Under first touch a tenth is served fast, and two runs differ by a hundredth.
+# The least gain of the fast share. Placement does not change a part of the misses: those of the
+# kernel, the client and the sockets are on both nodes. Under first touch a tenth of the misses is
+# served fast, and two runs differ by a hundredth.
 MIN_GAIN = 0.1
 
 
@@ -146,15 +149,15 @@ def _is_served_faster(guest: Guest, store: Store) -> None:
 
 @test(boot="truth", needs=("tierwised", "tierwise"), timeout_s=600)
 def redis_is_served_faster(guest: Guest) -> None:
-    """Redis: of its true misses more go to the fast node than under first touch, and every value
-    read is right."""
+    """More of Redis's true misses are served by the fast node than under first touch, and every
+    value read is correct."""
     _is_served_faster(guest, REDIS)
 
 
 @test(boot="truth", needs=("tierwised", "tierwise"), timeout_s=600)
 def memcached_is_served_faster(guest: Guest) -> None:
-    """Memcached: of its true misses more go to the fast node than under first touch, and every
-    value read is right."""
+    """More of Memcached's true misses are served by the fast node than under first touch, and every
+    value read is correct."""
     _is_served_faster(guest, MEMCACHED)
 
 
@@ -225,7 +228,7 @@ def a_pushed_p99_is_shown(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=180)
 def a_stores_own_latency_is_read(guest: Guest) -> None:
-    """`latency = { redis = ... }`, and the same for Memcached: the daemon reports a P99."""
+    """With `latency = { redis = ... }`, and the same for Memcached, the daemon reports a P99."""
     for store in (REDIS, MEMCACHED):
         with guest.part() as part:
             guest.figure(f"{store.name}_p99_ms", _first_p99_ms(part, store))

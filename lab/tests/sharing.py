@@ -1,4 +1,5 @@
-"""Shares of the fast node: floors and caps, read from the kernel's own count (memory.numa_stat).
+"""Tests of shares of the fast node: floors and caps, read from the kernel's own count
+(memory.numa_stat).
 
 The sizes are those of Equilibria's validation (section V-B) at 2 MiB for its gigabyte: 480 MiB of
 fast memory for three tenants that use all that they have.
@@ -18,36 +19,35 @@ from tierguest.stairs import Stairs
 
 MIB = 1 << 20
 FAST_MIB = 480
-# What else is needed of the node at first. The kernel keeps more free, and finds that much
-# elsewhere: in its own lists by CPU.
+# Other free memory of the node at the start. The kernel keeps more free, and takes the difference
+# from per-CPU lists.
 KEPT_MIB = 24
 TOLERANCE_MIB = FAST_MIB * 0.05
-# An idle host needs half a minute; a busy one gives its guests the time of day and not the
-# CPU.
+# An idle host needs half a minute; a busy host's guests get less CPU time.
 CONVERGENCE_S = 600
-# A program that rests for half of its time leaves the two CPUs some for the others.
+# A program that sleeps for half of its time leaves CPU time for the others.
 PAUSE_US = 1000
-# An emulated program comes back to each of its pages some ten times a second only; checks that are
-# further apart find it.
+# An emulated program accesses each of its pages only some ten times a second. This longer sampling
+# interval finds these accesses.
 SAMPLING_MS = 50
 NAMES = ("first", "second", "third")
 
 
 class Sharing:
-    """Tenants that run, and the daemon that shares the fast node among them."""
+    """Running tenants, and the daemon that shares the fast node among them."""
 
     def __init__(self, guest: Guest) -> None:
         self.guest = guest
         self.groups: dict[str, Cgroup] = {}
         self.stairs: dict[str, Stairs] = {}
         self.daemon: Tierwised | None = None
-        # A hundredth: with up to an eighth on per-CPU lists the tenants would get more than
-        # readings of free memory show.
+        # A hundredth of a zone: with up to an eighth on per-CPU lists, the tenants would get more
+        # than readings of free memory show.
         write(PER_CPU_LISTS, 100)
         guest.ballast(FAST_MIB + KEPT_MIB)
 
     def start(self, name: str, mib: int) -> None:
-        """A tenant that uses all of so much memory."""
+        """Starts a tenant that uses all of this much memory."""
         self.groups[name] = self.guest.cgroup(name)
         options = {
             "mib": mib,
@@ -59,7 +59,7 @@ class Sharing:
         self.stairs[name] = self.guest.stairs(self.groups[name], **options)
 
     def manage(self, policy: str, lines: Sequence[tuple[str, str]]) -> None:
-        """The daemon, with further lines for each tenant."""
+        """Starts the daemon, with further lines for each tenant."""
         tenants = [(name, f"cgroup = '{name}'\n{more}") for name, more in lines]
         config = configuration(self.guest, policy, tenants)
         config = config.replace("sampling_ms = 10", f"sampling_ms = {SAMPLING_MS}")
@@ -68,17 +68,17 @@ class Sharing:
         )
 
     def fast_mib(self, name: str) -> float:
-        """A tenant's memory on the fast node, by the kernel's count."""
+        """Returns the MiB of a tenant's memory on the fast node, by the kernel's count."""
         return self.groups[name].on_nodes()[0] / MIB
 
     def describe(self) -> str:
-        """For a failure."""
+        """Describes the tenants' memory and the daemon's output, for a failure's message."""
         held = ", ".join(f"{name} {self.fast_mib(name):.0f}" for name in self.groups)
         printed = self.daemon.printed()[-1500:] if self.daemon else "nothing"
-        return f"MiB on the fast node: {held}; tierwised said: {printed}"
+        return f"MiB on the fast node: {held}; tierwised printed: {printed}"
 
     def wait_for(self, expected: dict[str, float]) -> None:
-        """Waits until each holds the expected memory, within the tolerance."""
+        """Waits until each tenant holds the expected memory, within the tolerance."""
 
         def near() -> bool:
             assert self.daemon and self.daemon.running(), f"tierwised ended: {self.describe()}"
@@ -94,13 +94,13 @@ class Sharing:
 
 
 def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
-    """All tenants have a third of the fast memory as their floor; what one does not need the first
-    has beside its own."""
+    """Gives each tenant a third of the fast memory as its floor. The first tenant gets the memory
+    that the others do not need."""
     sharing = Sharing(guest)
     for name, mib in zip(NAMES, sizes, strict=True):
         sharing.start(name, mib)
     before = [sharing.fast_mib(name) for name in NAMES]
-    # How much there is to share is known once the kernel has put its own pages aside.
+    # The memory to share is known after the kernel's own allocations.
     shared = sum(before) + free_mib(0) - low_watermark_mib(0)
     guest.figure("shared_mib", shared)
     needed = [min(mib, shared / 3) for mib in sizes]
@@ -113,23 +113,23 @@ def _floors(guest: Guest, policy: str, sizes: Sequence[int]) -> None:
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700, smoke=True)
-def tierwise_holds_floors(guest: Guest) -> None:
-    """tierwise, 240/180/180 MiB of 480 and equal floors: 160 each, though the first comers had
-    more."""
+def tierwise_holds_equal_floors(guest: Guest) -> None:
+    """tierwise gives 160 MiB to each of three tenants of 240/180/180 MiB with equal floors and 480
+    MiB, although the first ones had more."""
     _floors(guest, "tierwise", (240, 180, 180))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
-def tierwise_donates(guest: Guest) -> None:
-    """tierwise, 240/140/140 MiB: two need less than their floors, and the first gets the rest:
-    200/140/140."""
+def tierwise_donates_unneeded_memory(guest: Guest) -> None:
+    """tierwise gives 200/140/140 MiB to tenants of 240/140/140 MiB: two need less than their
+    floors, and the first gets the rest."""
     _floors(guest, "tierwise", (240, 140, 140))
 
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def a_cap_is_kept(guest: Guest) -> None:
-    """A tenant with a cap of 80 MiB is demoted to it, even with free memory, and its neighbour gets
-    its memory."""
+    """A tenant with a cap of 80 MiB is demoted to its cap, even with free memory, and its neighbour
+    gets the memory."""
     sharing = Sharing(guest)
     sharing.start("first", 200)
     sharing.start("second", 200)
@@ -141,8 +141,7 @@ def a_cap_is_kept(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def a_late_starter_is_served(guest: Guest) -> None:
-    """Two tenants fill the fast node; a third that the configuration waits for comes later and gets
-    its floor."""
+    """Two tenants fill the fast node. A third configured tenant starts later and gets its floor."""
     sharing = Sharing(guest)
     sharing.start("first", 260)
     sharing.start("second", 260)
@@ -157,8 +156,8 @@ def a_late_starter_is_served(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=1300)
 def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
-    """SIGSTOP: the fast memory goes to the neighbour that uses it; SIGCONT: used memory is promoted
-    again."""
+    """After SIGSTOP the neighbour that uses memory gets the fast memory; after SIGCONT used memory
+    is promoted again."""
     sharing = Sharing(guest)
     sharing.start("first", 200)
     sharing.start("second", FAST_MIB)
@@ -169,5 +168,5 @@ def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
     )
     guest.figure("drained_s", drained)
     sharing.stairs["first"].signal(signal.SIGCONT)
-    # Alike in all that is known of them, they may each have a half; the first needs less.
+    # The two do not differ in any known property, so each may have a half; the first needs less.
     sharing.wait_for({"first": 200})

@@ -1,4 +1,4 @@
-"""The kernel's own tiering, which the daemon steers while no tenant has a limit."""
+"""Tests of the kernel's own tiering, which the daemon steers while no tenant has a limit."""
 
 import time
 from pathlib import Path
@@ -11,8 +11,8 @@ from tierguest.stairs import Stairs
 
 MIB = 96
 HOT_MIB = 16
-# The hot part fits beside what the kernel keeps free of a node of a gigabyte, some 60 MiB, and the
-# whole program does not.
+# The hot part fits beside the memory that the kernel keeps free of a node of a gigabyte, some 60
+# MiB, and the whole program does not.
 LEFT_MIB = 128
 LIMIT_S = 240
 THRESHOLD = NUMA_SCANNING / "hot_threshold_ms"
@@ -44,8 +44,8 @@ def _config(guest: Guest, more: str = "") -> str:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
-    """Without limits the kernel promotes the hot part, by settings of the daemon; with a floor the
-    settings are as before, and the daemon places the pages itself."""
+    """Without limits the kernel promotes the hot part, with the daemon's settings. With a floor the
+    daemon restores the settings and places the pages itself."""
     before = _shown()
     stairs = _program(guest)
     daemon = guest.tierwised(_config(guest))
@@ -101,7 +101,9 @@ def memory_that_is_all_in_use_is_left_alone(guest: Guest) -> None:
     guest.wait_until(lambda: promotes_in(5) <= FEW_PAGES, LIMIT_S, daemon.printed)
     promoted = promotes_in(30)
     guest.figure("pages_in_30_s", promoted)
-    assert promoted <= FEW_PAGES, f"{promoted} pages; {group.on_nodes()}; {daemon.printed()[-1500:]}"
+    assert promoted <= FEW_PAGES, (
+        f"{promoted} pages; {group.on_nodes()}; {daemon.printed()[-1500:]}"
+    )
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300, smoke=True)

@@ -1,15 +1,16 @@
-"""In timed mode the slow node is slower by the configured factor, and misses are counted."""
+"""Tests that in timed mode the slow node is slower by the configured factor, and that misses are
+counted."""
 
 import time
 
 from tierguest import Guest, test
 
-# Node 0 and 1, as the plugin charges them (tierlab/topology.py).
+# The latencies of node 0 and 1 that the plugin charges (tierlab/topology.py).
 LATENCY_NS = (90, 220)
 # An instruction of the guest is a nanosecond of its clock, and the chase's loop has four.
 LOOP_NS = 4
-# Boot's kernel workers share the one CPU for the first seconds. Costs nothing: an idle
-# guest's clock jumps.
+# Boot's kernel workers share the one CPU for the first seconds. This wait takes no time, because an
+# idle guest's clock jumps.
 SETTLE_S = 10
 MIB = 1 << 20
 
@@ -39,13 +40,14 @@ def latencies_are_those_of_the_nodes(guest: Guest) -> None:
 
 @test(boot="timed")
 def misses_are_counted_where_they_happen(guest: Guest) -> None:
-    """The plugin's counts by page: the hot part of stairs has the misses, the rest has none."""
+    """By the plugin's counts per page, the hot part of stairs has the misses, and the rest has
+    none."""
     time.sleep(SETTLE_S)
     stairs = guest.stairs(mib=48, hot_mib=16, hot_at_mib=16, pattern="fixed", node=1, phase_s=2)
     truth = guest.truth()
     ranges = stairs.truth()
-    # The program goes on between two readings: the node is read first and last, so that its span
-    # holds the others.
+    # The program continues between two readings. The node is read first and last, so that its
+    # interval contains the others.
     nodes = truth.misses()
     hot, cold = (
         truth.of_ranges(stairs.pid, [ranges.hot]),
@@ -63,7 +65,7 @@ def misses_are_counted_where_they_happen(guest: Guest) -> None:
 
 
 @test(boot="timed")
-def placement_is_felt(guest: Guest) -> None:
+def placement_changes_the_run_time(guest: Guest) -> None:
     """The graph kernel, bound to the slow node, takes longer than bound to the fast one, and
     computes the same."""
     time.sleep(SETTLE_S)

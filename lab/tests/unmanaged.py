@@ -1,4 +1,4 @@
-"""Memory of no tenant: idle memory is demoted for tenants, and used memory stays."""
+"""Tests of memory of no tenant: idle memory is demoted for tenants, and used memory stays."""
 
 import time
 
@@ -10,14 +10,13 @@ from tierguest.settings import PER_CPU_LISTS
 from tierguest.stairs import Stairs
 
 MIB = 1 << 20
-# The tenant's hot part fits into the fast node only if half of the idle memory makes way.
+# The tenant's hot part fits into the fast node only if half of the idle memory is demoted.
 LEFT_MIB = 64
 IDLE_MIB = 128
 IDLE_HOT_MIB = 8
 TENANT_MIB = 192
 TENANT_HOT_MIB = 96
-# Idle for seconds: an emulated program that uses its hot part all the time does so several times a
-# second.
+# Seconds of idleness. An emulated program accesses its hot part several times a second.
 IDLE_S = 4
 LIMIT_S = 300
 # Several intervals of idleness: if memory is short, the first is demoted after two.
@@ -25,7 +24,8 @@ STILL_S = 6 * IDLE_S
 
 
 def _machine(guest: Guest) -> tuple[Stairs, Stairs]:
-    """A fast node that an idle program and a ballast fill, and a tenant on the slow node."""
+    """Fills the fast node with an idle program and a ballast, and starts a tenant on the slow
+    node."""
     write(PER_CPU_LISTS, 100)
     idle = guest.stairs(
         guest.cgroup("idle"),
@@ -54,12 +54,12 @@ def _config(guest: Guest, idle_s: int) -> str:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
 def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
-    """Idle memory of no tenant is demoted until a tenant's hot memory is fast; what its owner uses
-    stays fast, and nothing is swapped."""
+    """Idle memory of no tenant is demoted until a tenant's hot memory is fast. Memory that its
+    owner uses stays fast, and nothing is swapped."""
     idle, tenant = _machine(guest)
     before = idle.cold().share(0)
     swapped = table("/proc/vmstat")["pswpout"]
-    assert before > 0.95, f"it was to begin on the fast node: {idle.describe()}"
+    assert before > 0.95, f"it must start on the fast node: {idle.describe()}"
     daemon = guest.tierwised(_config(guest, IDLE_S))
 
     def saying() -> str:
@@ -83,7 +83,7 @@ def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
 
 @test(boot="hmat", needs=("tierwised",), timeout_s=300)
 def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
-    """`move.unmanaged_idle_s = 0`: idle memory of no tenant stays on the fast node."""
+    """With `move.unmanaged_idle_s = 0` idle memory of no tenant stays on the fast node."""
     idle, tenant = _machine(guest)
     daemon = guest.tierwised(_config(guest, 0))
     guest.wait_until(lambda: "has started" in daemon.printed(), LIMIT_S, daemon.printed)

@@ -29,7 +29,7 @@ EXAMPLES = """examples:
   python3 -m tierlab bench --program graph --markdown
   python3 -m tierlab list
 """
-# Long enough for any of the shipped jobs, short enough for a person to wait for.
+# Long enough for each of the shipped jobs, and short enough for interactive use.
 RUN_TIMEOUT_S = 600.0
 
 
@@ -99,7 +99,7 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
     )
     for result in report.results:
         if not result.ok:
-            # Once more at the end, where whoever sees only the end of the output finds it.
+            # Failures are repeated at the end, for a reader who sees only the end of the output.
             report.print_line(
                 f"failed: {result.kernel} {result.test}: "
                 f"{result.reason.splitlines()[0] if result.reason else ''}"
@@ -168,7 +168,8 @@ def _parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Runs the command line; returns the exit status: 2 for a user's mistake or a missing tool."""
     options = _parser().parse_args()
-    # As an interrupt: guests are ended on the way out, which the signal's default would not do.
+    # SIGTERM acts like an interrupt: a regular exit ends the guests, and the signal's default
+    # action would not.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     paths = Paths.default()
     try:
@@ -186,7 +187,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        # Whoever read the output has seen enough; what Python still holds of it goes nowhere.
+        # The reader of the output has closed it. The rest of Python's buffer is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except LabError as error:

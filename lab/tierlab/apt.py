@@ -1,8 +1,7 @@
-"""A package manager beside the machine's own: other suites, an empty machine, nothing installed.
+"""A private package manager: it has other suites and an empty state, and installs nothing.
 
-The archive's address is the one that the machine's own apt is configured with. In its state no
-package is installed, so that what is fetched for QEMU is complete down to the C library and runs on
-any Debian.
+The archive's address is that of the machine's own apt. In the private state no package is
+installed, so the packages for QEMU are complete down to the C library and run on any Debian.
 """
 
 import re
@@ -11,7 +10,7 @@ from pathlib import Path
 from .command import run
 from .errors import LabError
 
-# The release whose QEMU, kernel and userland make the guest, and the archive of its newer kernels.
+# The release whose QEMU, kernel and userland form the guest, and the archive of its newer kernels.
 SUITE = "trixie"
 SUITES = (SUITE, f"{SUITE}-updates", f"{SUITE}-backports")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -39,21 +38,21 @@ class Apt:
         return ["-q", *(f"-o{key}={value}" for key, value in settings.items())]
 
     def get(self, step: str, *words: str, cwd: Path | None = None) -> str:
-        """apt-get with the lab's suites."""
+        """Runs apt-get with the lab's suites."""
         self._prepare(step)
         return run(step, ["apt-get", *self._options(), *words], cwd=cwd)
 
     def query(self, step: str, *words: str) -> str:
-        """apt-cache with the lab's suites."""
+        """Runs apt-cache with the lab's suites."""
         self._prepare(step)
         return run(step, ["apt-cache", *self._options(), *words])
 
     def source_lines(self, *suites: str) -> list[str]:
-        """Lines of a sources.list for these suites."""
+        """Returns the lines of a sources.list for these suites."""
         return [f"deb [signed-by={KEYRING}] {mirror()} {suite} main" for suite in suites]
 
     def _prepare(self, step: str) -> None:
-        """Fetches the lists, once in the life of this object."""
+        """Fetches the lists, once per object."""
         if self._fresh:
             return
         if not KEYRING.is_file():
@@ -67,7 +66,7 @@ class Apt:
 
 
 def mirror() -> str:
-    """The Debian archive that this machine's apt uses."""
+    """Returns the address of the Debian archive that this machine's apt uses."""
     sites = run(
         "mirror", ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
     )

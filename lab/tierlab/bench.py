@@ -1,4 +1,4 @@
-"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, prints
+"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, and prints
 both (lab/bench/)."""
 
 import argparse
@@ -38,21 +38,19 @@ from .job import Job
 from .kernel import SERIES, series
 from .paths import LAB, Paths, tested_program
 
-# Of the host, for all runs of a program: an idle machine takes six minutes, one that is busy
-# several times that; a long program as many times more.
+# Seconds of the host for all runs of a program. An idle machine takes six minutes, and a busy one
+# several times as long; for a long program the limit is multiplied by its factor.
 TIMEOUT_S = 5400.0
-# A guest or a recording keeps one of the host's CPUs busy; the lab is made for machines with
-# two.
+# A guest or a recording uses one of the host's CPUs; the lab is designed for machines with two.
 AT_ONCE = 2
-# Copying bytes with one repeated instruction is a CPU's fastest way, and emulation's slowest:
-# a nanosecond a byte. A guest whose CPU does not offer it copies by words, as the recorder's
-# does.
+# A repeated string instruction is a real CPU's fastest copy and emulation's slowest: a nanosecond
+# per byte. A guest whose CPU does not have it copies by words, as the recorder's does.
 PROCESSOR = ("-cpu", "max,-erms,-fsrm,-fsrs,-fzrm")
-# The smallest fast node that holds the kernel and all of a program. What policies keep free is a
-# share of a node: of a gigabyte it would be as much as a program gets.
+# The smallest fast node that holds the kernel and a whole program. Policies keep a share of a node
+# free; of a gigabyte that would be as much as a program's part.
 NODE_MIB = (384, 512)
-# Differences of a thousandth are nothing in an emulated guest, even if the repeats happen to agree
-# better.
+# Differences of a thousandth mean nothing in an emulated guest, even if repeated runs differ by
+# less.
 MIN_TIE = 0.005
 NOTE = """\
 Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
@@ -72,11 +70,12 @@ class Block:
 
     @property
     def tie(self) -> float:
-        """Run times that differ by no more than this share of the smaller are the same."""
+        """Returns the tie threshold: run times that differ by no more than this share of the
+        smaller count as equal."""
         return max(spread(self.runs), MIN_TIE)
 
     def comparisons(self) -> dict[str, Comparison]:
-        """The guest's rankings against the simulator's, which gives tiering a CPU of its own."""
+        """Compares the guest's rankings with the simulator's, which gives tiering its own CPU."""
         simulated = {name: result.slowdown for name, result in self.simulated.items()}
         chosen = [run for run in first_runs(self.runs) if run.policy != BOUND]
         return {
@@ -87,14 +86,14 @@ class Block:
         }
 
     def compared_rows(self) -> list[tuple[str, ...]]:
-        """Guest and simulator side by side."""
+        """Returns the rows of guest and simulator side by side."""
         return side_by_side(
             self.runs, {name: (r.slowdown, r.fast_share) for name, r in self.simulated.items()}
         )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Adds the command's options."""
     parser.add_argument(
         "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
     )
@@ -121,7 +120,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="equal: nothing but the program and a ballast on the fast node; used: an idle process "
         "and idle page cache too (default: %(default)s)",
     )
-    parser.add_argument("--reverse", action="store_true", help="turn the order of the runs round")
+    parser.add_argument("--reverse", action="store_true", help="run in the reverse order")
     parser.add_argument("--no-simulation", action="store_true", help="measure only")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -196,7 +195,7 @@ def _measure(
     names: Sequence[str],
     stop: threading.Event,
 ) -> Block:
-    """All runs of a program, in one guest."""
+    """Does all runs of a program, in one guest."""
     boot = BOOTS["timed"]
     guest = Guest(
         paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
@@ -236,7 +235,7 @@ def _measure(
 
 
 def _check_results(block: Block) -> None:
-    """A program's result is the same under every placement of its pages."""
+    """Checks that a program's result is the same under every placement of its pages."""
     sums = {run.policy: run.printed["checksum"] for run in block.runs if "checksum" in run.printed}
     if len(set(sums.values())) > 1:
         raise LabError(f"{block.program.name} computed different sums: {sums}")

@@ -9,7 +9,7 @@ from .topology import TOPOLOGIES, Topology
 
 @dataclass(frozen=True)
 class Boot:
-    """A machine and how time passes in it."""
+    """A machine and its mode of time."""
 
     topology: Topology
     mode: Mode = Mode()

@@ -1,4 +1,4 @@
-"""From Debian packages and this directory's sources to something that boots."""
+"""Builds a bootable image from Debian packages and this directory's sources."""
 
 import fcntl
 import os
@@ -31,7 +31,7 @@ ROOT_PACKAGES = (
     "util-linux",
     "busybox-static",
 )
-# Documentation, which is not used in the guest and which would be a third of the image.
+# Documentation, which the guest does not use and which would be a third of the image.
 ROOT_WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*")
 # The tree takes about 260 MB; the rest is free for a job's files. The file is sparse.
 IMAGE_SIZE = "1200M"
@@ -39,7 +39,7 @@ C_WARNINGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wmissing-prototypes
 
 
 def build(paths: Paths) -> None:
-    """Brings everything up to date. Two builds at once run one after the other."""
+    """Brings everything up to date. A lock makes simultaneous builds run one after the other."""
     began = time.monotonic()
     paths.target.mkdir(parents=True, exist_ok=True)
     with open(paths.target / "lock", "w", encoding="ascii") as lock:
@@ -48,7 +48,8 @@ def build(paths: Paths) -> None:
         step(paths, paths.plugin, digest(C_WARNINGS, _plugin_sources()), _plugin)
         step(paths, paths.programs, digest(C_WARNINGS, _program_sources()), _programs)
         with ThreadPoolExecutor(1) as beside:
-            # mmdebstrap takes longest and waits for its own downloads: the others fit beside it.
+            # mmdebstrap takes longest and waits for its downloads, so the other steps run beside
+            # it.
             building = beside.submit(
                 step,
                 paths,
@@ -113,7 +114,8 @@ def _program_sources() -> list[Path]:
 
 
 def _programs(out: Path) -> None:
-    """One static program per source file, so that the guest needs no library of this machine."""
+    """Compiles one static program per source file, so that the guest needs no library of this
+    machine."""
     out.mkdir()
     for source in sorted((LAB / "guest" / "programs").glob("*.c")):
         run("programs", ["gcc", "-O2", *C_WARNINGS, "-static", "-o", out / source.stem, source])
@@ -125,8 +127,8 @@ def _unpack(name: str, archives: list[Path], into: Path) -> None:
 
 
 def _qemu(apt: Apt, out: Path) -> None:
-    """QEMU and its closure. It runs with its own C library, so the machine's release does not
-    matter."""
+    """Unpacks QEMU with all its dependencies. It runs with its own C library, so it does not depend
+    on the machine's release."""
     with tempfile.TemporaryDirectory(dir=out.parent) as cache:
         (Path(cache) / "archives" / "partial").mkdir(parents=True)
         apt.get(
@@ -152,7 +154,7 @@ def _kernels(apt: Apt, out: Path) -> None:
 
 
 def _kernel(apt: Apt, series: Series, out: Path) -> None:
-    """One kernel: the newest of its series that the archive has now."""
+    """Unpacks one kernel: the newest of its series in the archive."""
     version = _newest(apt, series)
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         packages = _kernel_packages(apt, f"linux-image-cloud-amd64={version}")
@@ -178,7 +180,8 @@ def _kernel(apt: Apt, series: Series, out: Path) -> None:
 
 
 def _newest(apt: Apt, series: Series) -> str:
-    """The first version of the meta package in the series' suite; apt lists the newest first."""
+    """Returns the first version of the meta package in the series' suite; apt lists the newest
+    first."""
     listed = apt.query("kernels", "madison", "linux-image-cloud-amd64")
     found = [[part.strip() for part in line.split("|")] for line in listed.splitlines()]
     for _, version, source in found:
@@ -194,7 +197,7 @@ def _newest(apt: Apt, series: Series) -> str:
 
 
 def _kernel_packages(apt: Apt, meta: str) -> list[str]:
-    """The packages, named by version, that the meta package needs: image, modules, base."""
+    """Returns the packages, named by version, that the meta package needs: image, modules, base."""
     found: list[str] = []
     queue = [meta]
     while queue:
@@ -234,7 +237,8 @@ def _root(apt: Apt, out: Path) -> None:
 
 
 def _image(paths: Paths, first: Path, out: Path) -> None:
-    """The root with the modules of every kernel and the guest's first program, as a file system."""
+    """Makes a file system of the root with the modules of every kernel and the guest's first
+    program."""
     modules = paths.root / "usr/lib/modules"
     remove(modules)
     for series in SERIES:
@@ -246,7 +250,7 @@ def _image(paths: Paths, first: Path, out: Path) -> None:
     (paths.root / "first-init").chmod(0o755)
     for name in ("lab", "results"):
         (paths.root / name).mkdir(exist_ok=True)
-    # No journal: a guest's writes end with the guest.
+    # The file system has no journal, because a guest's writes end with the guest.
     run(
         "image",
         [

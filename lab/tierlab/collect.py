@@ -28,21 +28,22 @@ class Group:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Returns the group's name for messages."""
         return f"{self.kernel} {self.boot}{'/' + self.share if self.share else ''}"
 
     @property
     def timeout_s(self) -> float:
-        """Time limit of its tests together; each is also held to its own limit inside the guest."""
+        """Returns the time limit in seconds of its tests together; each test also has its own limit
+        inside the guest."""
         return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
 
 
-# Starting Python in the guest, making and removing the tests' objects.
+# Seconds for the start of Python in the guest, and for creating and removing the tests' objects.
 SLACK_S = 60.0
 
 
 def tests() -> "list[Test]":
-    """Every test that lab/tests/ declares."""
+    """Returns every test that lab/tests/ declares."""
     for directory in (LAB / "guest", TESTS):
         if str(directory) not in sys.path:
             sys.path.insert(0, str(directory))
@@ -54,8 +55,8 @@ def tests() -> "list[Test]":
 
 
 def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Group]:
-    """The guests to boot for the tests whose name contains `wanted`, on these kernels; with `smoke`
-    only for the few that show that each part works at all."""
+    """Returns the guests to boot for the tests whose name contains `wanted`, on these kernels; with
+    `smoke` only for the few tests of each part's basic function."""
     chosen = [test for test in tests() if wanted in test.name and (test.smoke or not smoke)]
     if not chosen:
         raise LabError(
@@ -73,7 +74,7 @@ def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Gro
     for test in chosen:
         for kernel in kernels:
             found.setdefault((kernel, test.boot, test.share), []).append(test)
-    # The longest first: with two guests at a time the end comes sooner.
+    # The longest come first: with two guests at a time the whole run is then shorter.
     made = [Group(*key, tuple(members)) for key, members in found.items()]
     return sorted(made, key=lambda group: -group.timeout_s)
 

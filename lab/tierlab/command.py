@@ -1,4 +1,4 @@
-"""Runs programs of the host, and reports their output when they fail."""
+"""Runs programs of the host, and reports the output of a failed one."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .errors import LabError
 
-# Enough for a compiler's first error or apt's reason, and not more than a screen.
+# Enough for a compiler's first error or apt's reason, and at most a screen.
 TAIL_LINES = 25
 
 

@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """Something that the lab needs is missing or went wrong; the text names it and the remedy."""
+    """A missing or failed part of the lab; the text names it and the remedy."""

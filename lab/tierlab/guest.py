@@ -18,10 +18,11 @@ from .topology import Topology
 
 # Space for a job's files in /results; the file is sparse.
 RESULTS_BYTES = 256 << 20
-# Interval at which the host reads the guest's serial lines. A boot takes two hundred times as long.
+# Interval at which the host reads the guest's serial lines. A boot takes two hundred times as long,
+# so the delay is negligible.
 POLL_S = 0.05
-# A boot takes 8 s on an idle machine; a guest that is not up after this hangs, or its host is
-# overloaded many times over.
+# A boot takes 8 s on an idle machine; a guest that is not up after this time hangs, or its host is
+# heavily overloaded.
 BOOT_TIMEOUT_S = 300.0
 CONSOLE_TAIL_LINES = 40
 
@@ -42,20 +43,20 @@ class Outcome:
     release: str
 
     def console_tail(self, lines: int = CONSOLE_TAIL_LINES) -> str:
-        """The console's last lines."""
+        """Returns the console's last lines."""
         return "\n".join(self.console.splitlines()[-lines:])
 
 
 class Lines:
-    """Whole lines of a file that another process appends to."""
+    """A reader of the whole lines of a file to which another process appends."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._offset = 0
 
     def new(self, rest: bool = False) -> list[str]:
-        """The lines that were completed since the last call; with `rest`, the one that is not
-        complete too."""
+        """Returns the lines that were completed since the last call; with `rest`, also the
+        incomplete last line."""
         with open(self.file, "rb") as opened:
             opened.seek(self._offset)
             text = opened.read()
@@ -82,7 +83,8 @@ class Guest:
         results: Path | None = None,
         stop: threading.Event | None = None,
     ) -> Outcome:
-        """Boots, runs the job, returns its outcome; `timeout_s` counts from the end of the boot.
+        """Boots, runs the job, and returns its outcome; `timeout_s` counts from the end of the
+        boot.
 
         `on_event` gets the lines that the job writes to descriptor 3, `on_console` those of the
         console. Setting `stop` ends the guest.
@@ -158,7 +160,7 @@ class Guest:
             "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1"
         )
         return [
-            # QEMU with the C library it was built for, not this machine's.
+            # QEMU runs with the C library for which it was built, not with this machine's.
             str(libraries / "ld-linux-x86-64.so.2"),
             "--library-path",
             str(libraries),
@@ -175,8 +177,8 @@ class Guest:
             "-display",
             "none",
             "-no-reboot",
-            # The cloud kernels have NVMe and ext4 built in, so no initramfs is needed. Only one
-            # NVMe disk: two would race for the first name.
+            # The cloud kernels have NVMe and ext4 built in, so no initramfs is needed. There is
+            # only one NVMe disk, because the order of names of two is not defined.
             "-drive",
             f"file={self.paths.image},if=none,format=raw,id=root,snapshot=on",
             "-device",
@@ -197,8 +199,8 @@ class Guest:
         ]
 
     def _counters_device(self, file: Path) -> list[str]:
-        """The plugin's counters as the memory of a device, so that the guest reads them as they are
-        now."""
+        """Returns the arguments that present the plugin's counters as the memory of a device, so
+        that the guest reads their current values."""
         size = counters_bytes(self.topology)
         return [
             "-object",
@@ -209,8 +211,8 @@ class Guest:
 
 
 def counters_bytes(topology: Topology) -> int:
-    """The size of the file of counters: a header page and 4 bytes per page, rounded up as a PCI
-    device's memory is."""
+    """Returns the size of the file of counters: a header page and 4 bytes per page, rounded up to a
+    power of two for a PCI device."""
     needed = 4096 + 4 * (topology.memory_end() // 4096)
     return 1 << (needed - 1).bit_length()
 
@@ -269,8 +271,8 @@ def watch(
 
 
 def remove_stale_runs(paths: Paths) -> None:
-    """Removes what guests left whose host program was killed: directories that no program has
-    open for a day."""
+    """Removes the directories of guests whose host program was killed: those that no program has
+    used for a day."""
     day_ago = time.time() - 86400
     for directory in paths.runs.glob("*") if paths.runs.is_dir() else ():
         if directory.stat().st_mtime < day_ago:

@@ -15,7 +15,7 @@ SECTOR = 512
 
 @dataclass(frozen=True)
 class Job:
-    """A shell command, run in /lab/job, which holds the contents of `directory`."""
+    """A shell command that runs in /lab/job, which holds the contents of `directory`."""
 
     command: str
     directory: Path | None = None
@@ -63,13 +63,13 @@ def _add_directory(tar: tarfile.TarFile, name: str) -> None:
 
 
 def unpack_results(disk: Path, into: Path) -> None:
-    """Unpacks the guest's files from /results; nothing, if it wrote no tar."""
+    """Unpacks the guest's files from /results; none if the guest wrote no tar."""
     into.mkdir(parents=True, exist_ok=True)
     with open(disk, "rb") as file:
         if not any(file.read(SECTOR)):
             return
     with tarfile.open(disk, "r:") as tar:
-        # Nothing outside `into`, no devices. Python 3.11.2, which Debian 12 has, does not know the
-        # filter's argument.
+        # The filter excludes files outside `into` and devices. Python 3.11.2 of Debian 12 lacks the
+        # argument for it.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(into)

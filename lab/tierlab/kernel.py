@@ -1,4 +1,4 @@
-"""The kernels that everything is tested on."""
+"""The kernels of all tests."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,7 @@ class Series:
 
 
 # Debian's stable kernel, which most hosts will run for years, and the newest that Debian packages
-# for it: what differs between them (DAMON's actions, reclaim by node) is what Tierwise has to find
-# out at run time.
+# for it. Tierwise must detect their differences (DAMON's actions, reclaim by node) at run time.
 SERIES = (
     Series("6.12", SUITE, "6.12."),
     Series("7", f"{SUITE}-backports", "7."),
@@ -25,7 +24,7 @@ SERIES = (
 
 
 def series(name: str) -> Series:
-    """The series of that name."""
+    """Returns the series of that name."""
     for known in SERIES:
         if known.name == name:
             return known

@@ -1,4 +1,4 @@
-"""The passing of time in a guest: as fast as the host can (function mode), or by its misses (timed
+"""The mode of time in a guest: as fast as the host can (function mode), or by its misses (timed
 mode)."""
 
 from collections.abc import Sequence
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from .topology import Topology
 
-# DAMON checks every 5 ms by default: with flushes twice as often, the page table entry of every
-# page in use is walked to between two checks. At 4 ms it misses up to a quarter of them, at 10 ms
-# half (lab/README.md has the figures).
+# DAMON checks every 5 ms by default. With flushes twice as often, the CPU walks to the page table
+# entry of every page in use between two checks. At 4 ms DAMON misses up to a quarter of these
+# pages, at 10 ms half (lab/README.md has the figures).
 FLUSH_US = 2000
 # A 4 MiB last-level cache in front of programs of some 100 MiB, as tens of MiB are in front of tens
 # of GiB.
 LLC_BYTES = 4 << 20
 LLC_WAYS = 16
-# An access past the first-level cache takes tens of nanoseconds there: 20,000 are a few
-# milliseconds, less than the 5 ms between two of DAMON's checks.
+# An access beyond the first-level cache takes tens of nanoseconds in a timed guest: 20,000 take a
+# few milliseconds, less than the 5 ms between two of DAMON's checks.
 FLUSH_ACCESSES = 20000
 
 
@@ -26,7 +26,7 @@ class Mode:
     counted."""
 
     timed: bool = False
-    # Function mode too can count true misses, at a third of its speed.
+    # True if function mode counts true misses too, at a third of its speed.
     truth: bool = False
     flush_us: int = FLUSH_US
     flush_accesses: int = FLUSH_ACCESSES
@@ -35,17 +35,18 @@ class Mode:
 
     @property
     def processors(self) -> int:
-        """icount runs CPUs in turn, so more than one would only add the others' noise."""
+        """Returns the number of CPUs. icount runs CPUs one after the other, so several would only
+        add noise."""
         return 1 if self.timed else 2
 
     @property
     def counts(self) -> bool:
-        """True if true misses are counted."""
+        """Returns true if true misses are counted."""
         return self.timed or self.truth
 
     def arguments(self, plugin: Path, topology: Topology, counters: Path) -> list[str]:
-        """QEMU's arguments for emulation and plugin. `sleep=off`: an idle guest's time costs
-        nothing."""
+        """Returns QEMU's arguments for emulation and plugin. `sleep=off` makes an idle guest's time
+        pass at once."""
         threads = "single" if self.timed else "multi"
         words = ["-accel", f"tcg,thread={threads}"]
         if self.timed:

@@ -7,14 +7,14 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAB = REPOSITORY / "lab"
 
-# The programs under test, which a guest is given if they are there. Release builds: a debug build
-# under emulation is another order of magnitude slower.
+# The programs under test, which a guest gets if they have been built. They are release builds,
+# because a debug build under emulation is another order of magnitude slower.
 TESTED_PROGRAMS = ("tierwised", "tierwise")
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The directory of built things, by default target/lab/ (TIERLAB_TARGET names another)."""
+    """The directory of build results, by default target/lab/ (TIERLAB_TARGET names another)."""
 
     target: Path
 
@@ -26,7 +26,7 @@ class Paths:
 
     @property
     def apt(self) -> Path:
-        """A package manager's state of the lab's own, so that the machine's is not touched."""
+        """The lab's own package manager state, so that the machine's is not changed."""
         return self.target / "apt"
 
     @property
@@ -71,8 +71,8 @@ class Paths:
 
 
 def tested_program(name: str) -> Path | None:
-    """A program under test, if it has been built: in the directory that TIERLAB_TESTED names, else
-    in target/release."""
+    """Returns a program under test, if it has been built: from the directory that TIERLAB_TESTED
+    names, else from target/release."""
     directory = Path(os.environ.get("TIERLAB_TESTED", REPOSITORY / "target" / "release"))
     candidate = directory / name
     return candidate if candidate.is_file() else None

@@ -1,4 +1,4 @@
-"""Build steps: each records the inputs of its result, and nothing half-built stays."""
+"""Build steps: each records the inputs of its result, and leaves no partial result."""
 
 import hashlib
 import shutil
@@ -10,7 +10,7 @@ from .paths import Paths
 
 
 def digest(texts: Iterable[str] = (), files: Iterable[Path] = ()) -> str:
-    """A fingerprint of settings and of files, names included."""
+    """Returns a fingerprint of settings and of files, with their names."""
     hasher = hashlib.sha256()
     for text in texts:
         hasher.update(f"{len(text)}:{text}".encode())
@@ -30,7 +30,7 @@ def remove(path: Path) -> None:
 
 
 def step(paths: Paths, output: Path, inputs: str, build: Callable[[Path], None]) -> str:
-    """Makes `output` by calling `build` with a path beside it, unless it was made of the same
+    """Makes `output` by calling `build` with a path beside it, unless it was made from the same
     inputs.
 
     Returns the fingerprint, which is an input of the steps that use the output.

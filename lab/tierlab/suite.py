@@ -13,10 +13,10 @@ from .guest import Guest, Outcome
 from .job import Job
 from .paths import Paths
 
-# A guest keeps one to two of the host's CPUs busy; the lab is made for machines with two.
+# A guest uses one to two of the host's CPUs; the lab is designed for machines with two.
 GUESTS_AT_ONCE = 2
 
-# More failures than these are no host that was busy with something else for a minute.
+# A temporarily busy host does not explain more failures than this.
 MAX_AGAIN = 6
 
 
@@ -32,9 +32,9 @@ class Result:
     reason: str = ""
     figures: dict[str, float | str] = field(default_factory=dict)
     absent: str = ""
-    """The reason why this kernel cannot run the test; the result is then that of asserting it."""
+    """The reason why this kernel cannot run the test; the result is then that of the assertion."""
     console: str = ""
-    """The end of the console, of a failed test."""
+    """The end of a failed test's console."""
     again: bool = False
     """True if it failed beside another guest; this is then the result in a guest that ran alone."""
 
@@ -48,14 +48,14 @@ class Report:
         self._lock = threading.Lock()
 
     def add(self, result: Result) -> None:
-        """Prints and keeps a result; that of a repetition takes the place of the first."""
+        """Prints and stores a result; a repetition's result replaces the first."""
         with self._lock:
             known = (result.kernel, result.test)
             self.results = [r for r in self.results if (r.kernel, r.test) != known] + [result]
             print(json.dumps(asdict(result)) if self.as_json else _line(result), flush=True)
 
     def print_line(self, text: str) -> None:
-        """Something that is no result."""
+        """Prints a line that is not a result."""
         with self._lock:
             print(f"lab: {text}", file=sys.stderr, flush=True)
 
@@ -100,8 +100,7 @@ def _run_beside(
             for future in futures:
                 future.result()
         except BaseException:
-            # An interrupt, or a guest that cannot be booted: those that run are ended, and no other
-            # is started.
+            # After an interrupt, or if a guest cannot boot, running guests end and no other starts.
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -144,7 +143,7 @@ def _run_group(
 
 
 def untold(group: Group, name: str, running: list[str], outcome: Outcome) -> Result:
-    """The result of a test on which the guest did not report: it was running, or had not
+    """Returns the result of a test that the guest did not report: it was running, or had not
     started."""
     reason = outcome.reason or f"the tests' program ended with status {outcome.exit_code}"
     if running and name == running[-1]:

@@ -7,22 +7,22 @@ from .errors import LabError
 
 MIB = 1 << 20
 GIB = 1 << 30
-# q35 puts memory beyond 2 GiB above the 4 GiB line once there is this much of it, else all of it
-# below.
+# With at least this much memory, q35 places the part beyond 2 GiB above 4 GiB; with less it places
+# all memory below.
 SPLIT_ABOVE = 2816 * MIB
 LOW_WHEN_SPLIT = 2 * GIB
 
 
 @dataclass(frozen=True)
 class Topology:
-    """A machine. Latencies and bandwidths are what HMAT reports to the kernel and what timed mode
-    charges."""
+    """A machine. HMAT reports the latencies and bandwidths to the kernel, and timed mode charges
+    the latencies."""
 
     name: str
     about: str
     node_mib: tuple[int, ...]
-    # Of local DRAM, and of CXL memory behind a switch (Sun et al., MICRO 2023: 2 to 3 times
-    # DRAM's).
+    # The latencies of local DRAM, and of CXL memory behind a switch (Sun et al., MICRO 2023: 2 to 3
+    # times DRAM's).
     latency_ns: tuple[int, ...] = (90, 220)
     bandwidth_gbs: tuple[int, ...] = (100, 20)
     hmat: bool = False
@@ -30,7 +30,7 @@ class Topology:
     extra: tuple[str, ...] = field(default=())
 
     def sized(self, *node_mib: int) -> "Topology":
-        """The same machine with nodes of other sizes, in MiB."""
+        """Returns the same machine with nodes of other sizes, in MiB."""
         if len(node_mib) != len(self.node_mib):
             raise LabError(
                 f"topology {self.name} has {len(self.node_mib)} nodes; "
@@ -39,10 +39,10 @@ class Topology:
         return replace(self, node_mib=tuple(node_mib))
 
     def arguments(self, processors: int) -> list[str]:
-        """QEMU's arguments for machine, CPUs and memory."""
+        """Returns QEMU's arguments for machine, CPUs and memory."""
         machine = "q35" + (",hmat=on" if self.hmat else "") + (",cxl=on" if self.cxl else "")
-        # A guest that knows of a hypervisor does not flush caches for CXL regions, and refuses to
-        # make one.
+        # A guest that detects a hypervisor does not flush caches for CXL regions, and refuses to
+        # create one.
         processor = "max,-hypervisor" if self.cxl else "max"
         words = [
             "-M",
@@ -77,7 +77,7 @@ class Topology:
         return words
 
     def physical_ranges(self) -> list[list[tuple[int, int]]]:
-        """The physical addresses of each node's memory, as [start, end) in bytes."""
+        """Returns the physical addresses of each node's memory, as [start, end) in bytes."""
         total = sum(self.node_mib) * MIB
         low = total if total < SPLIT_ABOVE else LOW_WHEN_SPLIT
         ranges = []
@@ -91,7 +91,7 @@ class Topology:
         return ranges
 
     def memory_end(self) -> int:
-        """The end of the highest range, in bytes."""
+        """Returns the end of the highest range, in bytes."""
         return max(end for ranges in self.physical_ranges() for _, end in ranges)
 
 
@@ -129,7 +129,7 @@ TOPOLOGIES = {
 
 
 def topology(name: str) -> Topology:
-    """The machine of that name."""
+    """Returns the machine of that name."""
     if name not in TOPOLOGIES:
         raise LabError(f"--topology {name}: no such machine; one of: {', '.join(TOPOLOGIES)}")
     return TOPOLOGIES[name]

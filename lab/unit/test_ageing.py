@@ -1,4 +1,4 @@
-"""Placement by age: the decisions on DAMON's regions, and the order in which pages are moved."""
+"""Tests of placement by age: the decisions on DAMON's regions, and the order of moves."""
 
 import sys
 import unittest
@@ -12,7 +12,7 @@ from tierguest.ageing import PAGE_BYTES, PAGES_PER_CALL, Ageing, Ages, batches, 
 from tierguest.damon import Damon, Region  # noqa: E402
 
 AGES = Ages(idle_s=3.0)
-# Of DAMON's aggregations.
+# The length of DAMON's aggregations.
 TENTH_S = 0.1
 
 
@@ -21,14 +21,14 @@ def _region(start: int, accesses: int, age: int) -> Region:
 
 
 class FakeDamon:
-    """Regions that a test chose."""
+    """A DAMON with regions that a test sets."""
 
     def __init__(self, regions: list[Region]) -> None:
         self.pid = 7
         self._regions = regions
 
     def regions(self) -> list[Region]:
-        """Those."""
+        """Returns the test's regions."""
         return self._regions
 
 
@@ -42,7 +42,7 @@ class Deciding(unittest.TestCase):
         decision = decide([_region(0, 0, 29), _region(4, 0, 0)], AGES, TENTH_S)
         self.assertEqual((decision.demote, decision.promote), ([], []))
 
-    def test_neither_how_often_nor_for_how_long_matters(self) -> None:
+    def test_access_counts_do_not_change_ages(self) -> None:
         seldom, often = (
             decide([_region(0, accesses, age)], AGES, TENTH_S)
             for accesses, age in ((1, 0), (20, 10))
@@ -63,7 +63,7 @@ class Moving(unittest.TestCase):
         pages = [number * PAGE_BYTES for number in range(8)]
         self.assertEqual(moved, [(7, pages[:4], 1), (7, pages[4:], 0)])
 
-    def test_a_full_node_ends_the_round_in_one_direction(self) -> None:
+    def test_a_full_node_ends_one_direction(self) -> None:
         calls: list[tuple[int, int]] = []
 
         def move(_: int, pages: Sequence[int], node: int) -> bool:
@@ -77,7 +77,7 @@ class Moving(unittest.TestCase):
         Ageing(cast(Damon, FakeDamon(regions)), AGES, move=move).round()
         self.assertEqual(calls, [(4, 1), (PAGES_PER_CALL, 0)])
 
-    def test_calls_are_bounded_and_name_every_page_once(self) -> None:
+    def test_calls_name_every_page_once(self) -> None:
         made = batches([(0, 700 * PAGE_BYTES), (1 << 30, PAGE_BYTES)])
         self.assertEqual([len(batch) for batch in made], [PAGES_PER_CALL, 701 - PAGES_PER_CALL])
         self.assertEqual(len({page for batch in made for page in batch}), 701)

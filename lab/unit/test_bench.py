@@ -1,4 +1,4 @@
-"""The bench's tables and its comparison of rankings, and the scenario that stands for a guest."""
+"""Tests of the bench's tables, its comparison of rankings, and the scenario of a guest."""
 
 import json
 import os
@@ -55,12 +55,12 @@ class Records(unittest.TestCase):
 
 
 class Tables(unittest.TestCase):
-    def test_columns_line_up(self) -> None:
+    def test_table_columns_line_up(self) -> None:
         lines = aligned(HEADER, rows(RUNS_OF_ONE)).splitlines()
         self.assertEqual(len({len(line) for line in lines}), 1)
         self.assertEqual(len(lines), 4)
 
-    def test_ratios_are_to_the_bound_and_the_best_is_marked(self) -> None:
+    def test_ratios_are_relative_to_the_bound(self) -> None:
         body = {row[0]: row for row in rows(RUNS_OF_ONE)}
         self.assertEqual(body["first-touch"][1:4], ("12.00", "1.500", "1.406"))
         self.assertEqual(body["tierwise*"][1:4], ("9.00", "1.125", "1.031"))
@@ -73,19 +73,19 @@ class Tables(unittest.TestCase):
     def test_without_a_bound_there_are_no_ratios(self) -> None:
         self.assertEqual(rows([RUN])[0][2], "-")
 
-    def test_a_repeat_is_no_row_but_says_how_well_runs_repeat(self) -> None:
+    def test_repeated_runs_only_give_the_spread(self) -> None:
         self.assertEqual([run.seconds for run in first_runs(RUNS_OF_ONE)], [8.0, 12.0, 9.0])
         self.assertAlmostEqual(spread(RUNS_OF_ONE), 0.05)
         self.assertEqual(spread([RUN]), 0.0)
 
-    def test_markdown(self) -> None:
+    def test_markdown_marks_the_best_row(self) -> None:
         lines = markdown(HEADER, rows(RUNS_OF_ONE)).splitlines()
         self.assertEqual({line.count("|") for line in lines}, {len(HEADER) + 1})
         self.assertTrue(lines[4].startswith("| **tierwise** | 9.00 |"))
 
 
 def course(*misses: tuple[int, int]) -> list[dict[str, object]]:
-    """A point per second, with the misses since the point before."""
+    """Returns one point per second, with the misses since the previous point."""
     points: list[dict[str, object]] = [{"seconds": 0.0, "fast_mib": 1.0, "user_misses": (0, 0)}]
     fast = slow = 0
     for second, (more_fast, more_slow) in enumerate(misses, 1):
@@ -119,13 +119,13 @@ class Watermarks(unittest.TestCase):
 
 
 class Threads(unittest.TestCase):
-    def test_a_thread_that_ends_between_two_reads_is_left_out(self) -> None:
+    def test_an_ended_thread_is_left_out(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             proc = Path(directory)
             for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash")):
                 (proc / str(pid)).mkdir()
                 (proc / str(pid) / "comm").write_text(name)
-            # DAMON's thread has a name and no times any more.
+            # DAMON's ended thread has a name and no times.
             times = " ".join(["0"] * 11 + ["3", "2"])
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
@@ -136,7 +136,7 @@ class Programs(unittest.TestCase):
         names = [program.name for program in PROGRAMS]
         self.assertEqual(len(set(names)), len(names))
 
-    def test_a_long_variant_differs_in_the_amount_of_work_alone(self) -> None:
+    def test_long_variants_only_do_more_work(self) -> None:
         found = {one.name: one for one in PROGRAMS if one not in STANDARD}
         self.assertEqual(set(found), {"stairs-long", "graph-long", "redis-long"})
         for name, long in found.items():
@@ -148,9 +148,9 @@ class Programs(unittest.TestCase):
             self.assertEqual(after, LONG * before)
             self.assertEqual((long.times, short.times, long.load), (LONG, 1, short.load))
 
-    def test_all_fit_the_nodes_and_get_a_part_of_the_fast_one(self) -> None:
+    def test_every_program_fits_the_nodes(self) -> None:
         for one in PROGRAMS:
-            # 40 to 130 MiB, of which a third, and 10 MiB.
+            # Programs have 40 to 130 MiB; a third of that and 10 MiB are left.
             self.assertTrue(130 / 3 + 11 >= one.left_mib >= 40 / 3 + 9, one.name)
 
 
@@ -163,7 +163,7 @@ class Rankings(unittest.TestCase):
         self.assertEqual((same.tau, same.disagreements), (1.0, []))
         self.assertEqual((opposite.tau, len(opposite.disagreements)), (-1.0, 3))
 
-    def test_what_is_within_the_spread_is_a_tie(self) -> None:
+    def test_times_within_the_spread_are_ties(self) -> None:
         self.assertEqual(
             [order(1.0, 1.019, 0.02), order(1.0, 1.03, 0.02), order(1.03, 1.0, 0.02)], [0, -1, 1]
         )
@@ -174,7 +174,7 @@ class Rankings(unittest.TestCase):
         self.assertEqual(compare(self.LIVE, {"a": 1.0, "c": 2.0, "d": 0.5}, 0.01).tau, 1.0)
         self.assertEqual(ranked({"slow": 2.0, "fast": 1.0}), ["fast", "slow"])
 
-    def test_disagreements_are_named(self) -> None:
+    def test_disagreeing_pairs_are_named(self) -> None:
         compared = compare({"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 1.0}, 0.01)
         self.assertIn("in another order: a and b", verdict(compared, 0.01))
 
@@ -197,7 +197,7 @@ class Scenarios(unittest.TestCase):
             (fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B")
         )
         self.assertEqual(int(fast["capacity"].removesuffix("B")) % (256 << 10), 0)
-        # 64 misses on each node for a page.
+        # The copy of a page has 64 misses on each node.
         self.assertAlmostEqual(read["costs"]["copy_bytes_per_ns"], 4096 / (64 * 310), places=4)
         self.assertEqual(read["workload"][0]["footprint"], f"{128 << 20}B")
 
@@ -205,13 +205,13 @@ class Scenarios(unittest.TestCase):
         text = scenario(PROGRAMS[0], Path("run.twt"), 40_000_000, 128 << 20, 1.5, 4096, (90, 220))
         self.assertNotIn("footprint", tomllib.loads(text)["workload"][0])
 
-    def test_time_beside_misses_is_fitted_to_the_bound(self) -> None:
-        # 8 s, of which 10 million misses take 0.9.
+    def test_time_beside_misses_fits_the_bound(self) -> None:
+        # The run takes 8 s, of which 10 million misses take 0.9.
         self.assertAlmostEqual(
             instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1
         )
 
-    def test_what_is_simulated_runs_in_the_guests_too(self) -> None:
+    def test_simulated_policies_run_in_guests(self) -> None:
         self.assertLessEqual({policy.name for policy in SIMULATED}, set(RUNS))
 
 

@@ -1,4 +1,5 @@
-"""Following a guest: its lines, its end, and a guest that hangs. A shell script stands for QEMU."""
+"""Tests of following a guest: its lines, its end, and a guest that hangs. A shell script replaces
+QEMU."""
 
 import subprocess
 import tarfile
@@ -39,7 +40,7 @@ class Watching(unittest.TestCase):
         self.assertEqual((outcome.exit_code, outcome.release, outcome.reason), (3, "6.12.0-x", ""))
         self.assertEqual((self.reported, outcome.console_tail()), (["one"], "end"))
 
-    def test_a_hung_guest_is_ended_and_its_console_kept(self) -> None:
+    def test_a_hung_guest_leaves_its_console(self) -> None:
         outcome = self._watch(
             "echo 'ready 4.2 r' >events; echo stuck here >console; exec sleep 1000", timeout_s=0.2
         )
@@ -62,7 +63,7 @@ class Files(unittest.TestCase):
     def setUp(self) -> None:
         self.directory = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def test_lines_come_whole(self) -> None:
+    def test_events_arrive_as_whole_lines(self) -> None:
         file = self.directory / "serial"
         file.write_text("one\r\ntw")
         lines = Lines(file)
@@ -72,7 +73,7 @@ class Files(unittest.TestCase):
         self.assertEqual(lines.new(), ["two"])
         self.assertEqual(lines.new(rest=True), ["three"])
 
-    def test_a_job_is_a_disk_of_whole_sectors(self) -> None:
+    def test_a_job_disk_has_whole_sectors(self) -> None:
         (self.directory / "programs").mkdir()
         (self.directory / "input").mkdir()
         (self.directory / "input" / "data").write_bytes(bytes(range(256)))
@@ -94,7 +95,7 @@ class Files(unittest.TestCase):
         unpack_results(self.directory / "disk", self.directory / "results")
         self.assertEqual((self.directory / "results" / "out").read_bytes(), content)
 
-    def test_a_job_without_results_leaves_an_empty_directory(self) -> None:
+    def test_missing_results_leave_an_empty_directory(self) -> None:
         (self.directory / "disk").write_bytes(bytes(1 << 16))
         unpack_results(self.directory / "disk", self.directory / "results")
         self.assertEqual(list((self.directory / "results").iterdir()), [])

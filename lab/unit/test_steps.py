@@ -1,4 +1,4 @@
-"""Build steps: rebuilt when their inputs change, and never half."""
+"""Tests of build steps: they run again when their inputs change, and leave no partial result."""
 
 import contextlib
 import io
@@ -47,7 +47,7 @@ class Steps(unittest.TestCase):
         step(self.paths, self.output, "others", self._build)
         self.assertEqual(self.output.read_text(), "build 2")
 
-    def test_a_digest_depends_on_names_texts_and_contents(self) -> None:
+    def test_a_digest_depends_on_all_inputs(self) -> None:
         one, two = self.directory / "one", self.directory / "two"
         one.write_text("same")
         two.write_text("same")

@@ -1,4 +1,5 @@
-"""The tests that share a guest, and the results of tests on which the guest does not report."""
+"""Tests of the groups that share a guest, and of the results of tests that the guest does not
+report."""
 
 import contextlib
 import io
@@ -18,7 +19,7 @@ from tierguest.declare import Absence, Test  # noqa: E402
 
 
 def _nothing(guest: object) -> None:
-    """Stands for a test."""
+    """Replaces a test."""
 
 
 class Grouping(unittest.TestCase):
@@ -41,7 +42,7 @@ class Grouping(unittest.TestCase):
 
     def test_a_lack_is_asserted_where_it_is(self) -> None:
         def absent(guest: object) -> None:
-            """Stands for the assertion."""
+            """Replaces the assertion."""
 
         test = Test(
             "file::name",
@@ -61,7 +62,7 @@ class Reporting(unittest.TestCase):
         tests = (Test(name, _nothing, "hmat", "", 10, ()) for name in ("a::one", "a::two"))
         return Group("7", "hmat", "", tuple(tests))
 
-    def test_a_hung_guest_fails_the_test_that_ran_and_those_after(self) -> None:
+    def test_a_hung_guest_fails_remaining_tests(self) -> None:
         outcome = Outcome(None, "the guest hung", "console", 1.0, 2.0, "r")
         results = [
             untold(self._group(), name, ["a::one"], outcome) for name in ("a::one", "a::two")
@@ -70,7 +71,7 @@ class Reporting(unittest.TestCase):
         reasons = ["while it ran: the guest hung", "it did not run: the guest hung"]
         self.assertEqual([result.reason for result in results], reasons)
 
-    def test_a_failure_is_printed_with_reason_and_console(self) -> None:
+    def test_a_failure_prints_reason_and_console(self) -> None:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             Report(as_json=False).add(
@@ -78,7 +79,7 @@ class Reporting(unittest.TestCase):
             )
         self.assertRegex(printed.getvalue(), r"(?s)7 +FAIL +1\.5 s  a::one.*too slow.*\| last line")
 
-    def test_a_repetition_takes_the_place_of_what_it_repeats(self) -> None:
+    def test_a_repetition_replaces_the_first_result(self) -> None:
         printed, report = io.StringIO(), Report(as_json=False)
         with contextlib.redirect_stdout(printed):
             report.add(Result("7", "a::one", False, 1.5, "too slow"))
@@ -89,10 +90,11 @@ class Reporting(unittest.TestCase):
 
 
 class Repeating(unittest.TestCase):
-    """Repetitions of failed tests, with stand-ins for guests."""
+    """Repetitions of failed tests, with replacements for guests."""
 
     def _ran(self, failures: dict[str, int]) -> tuple[list[tuple[str, bool]], bool]:
-        """Names of the tests as they ran, and whether all passed; a test fails so many times."""
+        """Returns the names of the tests that ran again, and true if all passed; `failures` has the
+        number of failures of each test."""
         ran: list[tuple[str, bool]] = []
 
         def stand_in(

@@ -1,4 +1,4 @@
-"""The guest's helper library, where it can be tried without a guest."""
+"""Tests of the parts of the guest's helper library that need no guest."""
 
 import sys
 import tempfile
@@ -20,7 +20,7 @@ class ControlFiles(unittest.TestCase):
     def setUp(self) -> None:
         self.file = Path(self.enterContext(tempfile.TemporaryDirectory())) / "file"
 
-    def test_tables(self) -> None:
+    def test_parses_tables_of_control_files(self) -> None:
         self.file.write_text("pgdemote_kswapd 3\npgpromote_success 4\n")
         self.assertEqual(table(self.file), {"pgdemote_kswapd": 3, "pgpromote_success": 4})
         self.file.write_text("anon N0=4096 N1=8192\nfile N0=0 N1=0\n")
@@ -41,17 +41,17 @@ class ControlFiles(unittest.TestCase):
 
 
 class Ranges(unittest.TestCase):
-    def test_cold_is_the_region_without_its_hot_part(self) -> None:
+    def test_cold_excludes_the_hot_part(self) -> None:
         self.assertEqual(Truth(0, (1000, 100), (1020, 10)).cold(), [(1000, 20), (1030, 70)])
         self.assertEqual(Truth(0, (1000, 100), (1000, 10)).cold(), [(1010, 90)])
         self.assertEqual(Truth(0, (1000, 100), (1090, 10)).cold(), [(1000, 90)])
 
-    def test_overlap(self) -> None:
+    def test_regions_overlap_with_a_range(self) -> None:
         region = Region(100, 200, 5, 0)
         pieces = ((0, 100), (0, 150), (150, 10), (190, 50))
         self.assertEqual([region.overlap(*piece) for piece in pieces], [0, 50, 10, 10])
 
-    def test_shares_are_of_the_pages_that_are_somewhere(self) -> None:
+    def test_shares_count_present_pages_only(self) -> None:
         self.assertEqual(Placement((3, 1), 96).share(0), 0.75)
         self.assertEqual(Placement((0, 0), 4).share(0), 0.0)
         self.assertEqual(Placement((3, 1), 2) + Placement((1, 1), 1), Placement((4, 2), 3))

@@ -1,4 +1,4 @@
-"""Physical addresses of the nodes, as q35 lays memory out."""
+"""Tests of the nodes' physical addresses in q35's memory layout."""
 
 import unittest
 
@@ -9,7 +9,7 @@ from tierlab.topology import GIB, MIB, TOPOLOGIES, topology
 
 
 class PhysicalRanges(unittest.TestCase):
-    def test_small_machines_are_one_block_below_4_gib(self) -> None:
+    def test_small_machines_have_one_memory_block(self) -> None:
         ranges = topology("hmat").sized(1024, 512).physical_ranges()
         self.assertEqual(ranges, [[(0, GIB)], [(GIB, GIB + 512 * MIB)]])
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds a CPython 3.13 from Debian's source package.
 # usage: build-cpython.sh DIRECTORY PATCHES [TARBALL [CONFIGURE OPTION...]]
-#   DIRECTORY  where the interpreter goes (DIRECTORY/bin/python3.13); a few hundred megabytes while
-#              it is built
-#   PATCHES    a directory with a `series`, or - for none
-#   TARBALL    python3.13_*.orig.tar.xz, if it is there already; without, or with -,
+#   DIRECTORY  the place of the interpreter (DIRECTORY/bin/python3.13); a few hundred megabytes
+#              while it is built
+#   PATCHES    a directory with a file `series`, or - for none
+#   TARBALL    python3.13_*.orig.tar.xz, if it exists already; without it, or with -,
 #              `apt-get source` fetches it, which needs a deb-src line of Debian 13 (trixie) in
 #              apt's configuration
 # It takes four to eight minutes of CPU time; MAKEFLAGS (for example -j2) is passed on.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds tierwise.emt for the lab's guests (Debian 13's Python 3.13) and lays it beside their
-# programs, where lab/tests/emt.py finds it. Headers are Debian's, unpacked once into the lab's
+# Builds tierwise.emt for the lab's guests (Debian 13's Python 3.13) and copies it beside their
+# programs, where lab/tests/emt.py finds it. The headers are Debian's, unpacked once into the lab's
 # directory; nothing is installed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,8 +1,8 @@
-"""The extension, and the hook that lets an environment variable switch tracking on.
+"""Builds the extension, and the hook by which an environment variable switches tracking on.
 
 Where the extension cannot be built (another interpreter, no compiler), the result is the
-pure-Python package, which does nothing and reports why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes that
-an error; TIERWISE_EMT_CFLAGS adds options of the compiler.
+pure-Python package, which does nothing and reports why. TIERWISE_EMT_REQUIRE_EXTENSION=1 makes this
+an error. TIERWISE_EMT_CFLAGS adds compiler options.
 """
 
 import os
@@ -21,14 +21,14 @@ WARNINGS = [
     "-Wmissing-prototypes",
     "-fvisibility=hidden",
 ]
-#: Read by site at every start of the interpreter: a line that starts with "import" is run. It costs
-#: one read of the environment.
+#: The module site reads it at every start of the interpreter, and runs lines that start with
+#: "import". It costs one read of the environment.
 HOOK = "import os; os.environ.get('TIERWISE_EMT') and __import__('tierwise.emt.autostart')\n"
 HOOK_FILE = "tierwise-emt.pth"
 
 
 class BuildWithHook(build_py):
-    """Puts the hook beside the packages."""
+    """Copies the hook beside the packages."""
 
     def run(self) -> None:
         super().run()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a free-threaded CPython, which Debian does not have, and runs the package's tests and
-# CPython's own with it. usage: test-free-threaded.sh DIRECTORY [TARBALL]: as build-cpython.sh has
-# them; an interpreter that is in DIRECTORY already is used
+# CPython's own with it. usage: test-free-threaded.sh DIRECTORY [TARBALL]: the arguments of
+# build-cpython.sh; an existing interpreter in DIRECTORY is used
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 directory=${1:?usage: test-free-threaded.sh DIRECTORY [TARBALL]}

@@ -1,4 +1,4 @@
-"""A scenario that is small enough to be run many times."""
+"""Fixture: a scenario that is small enough for many runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The Gymnasium environment drives the real engine."""
+"""Tests of the Gymnasium environment with the real engine."""
 
 import os
 import threading
@@ -17,7 +17,7 @@ Rollout = list[tuple[NDArray[np.float32], float]]
 
 
 def rollout(env: TierwiseEnv, seed: int, steps: int = 8) -> Rollout:
-    """An episode's start, under actions that depend on nothing but the step."""
+    """Returns the start of an episode, under actions that depend only on the step."""
     env.reset(seed=seed)
     outcomes = (env.step(np.array([np.sin(i)], np.float32)) for i in range(steps))
     return [(outcome[0], outcome[1]) for outcome in outcomes]
@@ -25,7 +25,7 @@ def rollout(env: TierwiseEnv, seed: int, steps: int = 8) -> Rollout:
 
 def test_gymnasium_finds_nothing_wrong(scenario: Path) -> None:
     env = TierwiseEnv(scenario)
-    # It is not rendered, and made by its class.
+    # The environment cannot be rendered, and is created by its class.
     check_env(env, skip_render_check=True)
     env.close()
 
@@ -38,14 +38,14 @@ def test_gymnasium_makes_it_by_its_id(scenario: Path) -> None:
     env.close()
 
 
-def test_equal_seeds_give_equal_episodes_and_others_do_not(scenario: Path) -> None:
+def test_equal_seeds_give_equal_episodes(scenario: Path) -> None:
     env, again = TierwiseEnv(scenario), TierwiseEnv(scenario)
     first, second, other = rollout(env, 3), rollout(again, 3), rollout(env, 4)
     for one, two in zip(first, second, strict=True):
         np.testing.assert_array_equal(one[0], two[0])
         assert one[1] == two[1]
     assert any((one[0] != two[0]).any() for one, two in zip(first, other, strict=True))
-    # The second episode of an environment is as good as the first.
+    # The second episode of an environment equals the first.
     for one, two in zip(first, rollout(env, 3), strict=True):
         np.testing.assert_array_equal(one[0], two[0])
     env.close()
@@ -61,7 +61,7 @@ def test_the_default_length_is_the_scenarios(scenario: Path) -> None:
     env.close()
 
 
-def test_actions_move_the_partition_and_rewards_are_equation_2(scenario: Path) -> None:
+def test_actions_move_partitions_and_rewards_follow(scenario: Path) -> None:
     env = TierwiseEnv(scenario, load=0.3)
     usage = {}
     for direction in (-1.0, 1.0):
@@ -126,7 +126,7 @@ def test_it_works_in_vectors(scenario: Path, kind: type[gymnasium.vector.VectorE
     vector.close()
 
 
-def test_make_vec(scenario: Path) -> None:
+def test_make_vec_creates_a_vector(scenario: Path) -> None:
     vector = gymnasium.make_vec(ID, num_envs=2, vectorization_mode="sync", scenario=scenario)
     observations, _ = vector.reset(seed=1)
     assert observations.shape == (2, 3)
@@ -168,7 +168,7 @@ def test_others_run_while_a_decision_is_awaited(scenario: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_a_fork_does_not_wait_for_its_parents_thread(scenario: Path) -> None:
+def test_a_fork_ignores_its_parents_thread(scenario: Path) -> None:
     env = TierwiseEnv(scenario)
     env.reset(seed=1)
     child = os.fork()
@@ -203,7 +203,7 @@ def test_mistakes_are_told_in_words(scenario: Path, tmp_path: Path) -> None:
     env.close()
 
 
-def test_a_recipe_that_does_not_learn_is_refused(scenario: Path) -> None:
+def test_a_recipe_without_learning_is_refused(scenario: Path) -> None:
     env = TierwiseEnv(scenario, recipe="tpp")
     with pytest.raises(tierwise.TierwiseError, match="recipe tpp: nothing was there to decide"):
         env.reset(seed=1)

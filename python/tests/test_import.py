@@ -1,5 +1,5 @@
-"""The cost of importing the package, and that Gymnasium finds the environment whichever is imported
-first."""
+"""Tests of the cost of importing the package, and of the environment's registration in either order
+of imports."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 
 def printed(text: str) -> str:
-    """The output of a program of its own."""
+    """Runs a separate program and returns its output."""
     return subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -42,7 +42,7 @@ def test_the_environment_is_registered_whichever_comes_first(first: str) -> None
     assert printed(text) == "True True"
 
 
-def test_a_name_that_is_not_there_is_said() -> None:
+def test_a_missing_name_is_reported() -> None:
     assert "it has: Agent" in printed(
         "import tierwise\ntry:\n    tierwise.Envy\n"
         "except AttributeError as error:\n    print(error)"

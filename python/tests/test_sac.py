@@ -1,4 +1,4 @@
-"""The learner that ships."""
+"""Tests of the learner that ships."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ STATE = (0.5, 0.9, 0.3)
 
 
 def learner(seed: int) -> Sac:
-    """One that was trained: up is good, down is bad."""
+    """Returns a trained learner: actions up got rewards, actions down got penalties."""
     sac = Sac(seed=seed)
     for i in range(400):
         action = sac.act(STATE)
@@ -17,7 +17,7 @@ def learner(seed: int) -> Sac:
     return sac
 
 
-def test_it_learns_and_equal_seeds_learn_the_same() -> None:
+def test_equal_seeds_learn_the_same() -> None:
     sac = learner(1)
     assert sac.steps == 350
     assert sac.act_mean(STATE) > Sac(seed=1).act_mean(STATE) + 0.2

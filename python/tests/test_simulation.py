@@ -1,4 +1,4 @@
-"""Runs from start to end."""
+"""Tests of runs from start to end."""
 
 import _thread
 import signal
@@ -69,7 +69,7 @@ def test_what_a_function_raises_comes_through(scenario: Path) -> None:
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """Ctrl-C as in a terminal: a shell has its background jobs ignore it."""
+    """Enables Ctrl-C as in a terminal: a shell's background jobs ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -7,7 +7,7 @@ Run a policy on a scenario::
     result = tierwise.run("scenarios/zipf.toml", "multi-clock")["result"]
     print(result["slowdown"])
 
-Let a Python function decide how much fast memory a latency-critical service gets, once a virtual
+Let a Python function set a latency-critical service's share of fast memory, once per virtual
 second::
 
     def more_when_slow(state, reward):
@@ -15,7 +15,7 @@ second::
 
     tierwise.run("scenarios/mtat/redis.toml", "mtat", agent=more_when_slow)
 
-Or learn it with any library that takes a Gymnasium environment::
+Or train an agent with any library for Gymnasium environments::
 
     import gymnasium
 
@@ -32,7 +32,7 @@ from tierwise.simulation import Agent, Simulation, State, run
 if TYPE_CHECKING:
     from tierwise.env import TierwiseEnv
 
-# tierwise.emt is a distribution of its own under the same name.
+# tierwise.emt is a separate distribution under the same name.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 __all__ = ["Agent", "Sac", "Simulation", "State", "TierwiseEnv", "TierwiseError", "run"]

@@ -1,4 +1,5 @@
-"""The compiled part. Use the package's own names, which are the same in dictionaries and types."""
+"""The compiled part. Use the package's names, whose functions return dictionaries and typed
+values."""
 
 from collections.abc import Callable
 from os import PathLike

@@ -1,17 +1,17 @@
-"""The Gymnasium environment: how much fast memory does a latency-critical service get?
+"""The Gymnasium environment: an agent sets a latency-critical service's share of fast memory.
 
 The formulation is that of MTAT (Kim et al., Middleware 2025, section 3.2.1):
 
 - *Observation*: usage ratio (share of the service's memory that is fast), access ratio (share of
-  its accesses that the fast tier served) and load (accesses over the most seen in an interval of
-  the episode), each from 0 to 1.
-- *Action*: -1 to 1 of the largest change that the memory's bandwidth allows in an interval
-  (equation 1), down or up.
+  its accesses that the fast tier served) and load (accesses over the maximum in an interval of the
+  episode), each from 0 to 1.
+- *Action*: -1 to 1, a share of the largest change, down or up, that the memory's bandwidth allows
+  in an interval (equation 1).
 - *Reward* (equation 2): 1 less the usage ratio if the interval's 99th percentile of response times
   met the objective, otherwise -1.
 
-A step is an action interval of the recipe: a virtual second with ``mtat``. Everything else (who
-else runs, which pages are hot, what moves) is the engine's work under that recipe.
+A step is an action interval of the recipe: a virtual second with ``mtat``. The engine does
+everything else under that recipe: it runs the other programs, finds the hot pages and moves pages.
 """
 
 import math
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tierwise import _tierwise
 from tierwise.simulation import overrides_json
 
-#: Seeds that the engine takes.
+#: The number of seeds that the engine accepts.
 _SEEDS = 2**63
 
 Observation = NDArray[np.float32]
@@ -37,20 +37,20 @@ Action = NDArray[np.float32]
 class TierwiseEnv(gymnasium.Env[Observation, Action]):
     """One latency-critical service of a scenario, on the simulated host.
 
-    Episodes are truncated, never terminated. ``info["measured"]`` is true if any request was
-    answered in the interval; if none was, there is no response time to judge, and the reward is 0.
+    Episodes are truncated, never terminated. ``info["measured"]`` is true if a request was answered
+    in the interval. Otherwise there is no response time, and the reward is 0.
 
     Args:
         scenario: The scenario file, with exactly one latency-critical workload.
         recipe: A recipe that learns, by name or as a file that ends in ``.toml``.
-        load: The load of its services, in shares of their maximum. Left out, as in the file.
-        episode_length: Steps in an episode. Left out, the scenario's ``duration_s``, a second a
-            step.
-        overrides: What else to change in the scenario; see `tierwise.Simulation`.
+        load: The load of its services, in shares of their maximum; by default the file's.
+        episode_length: Steps in an episode; by default the scenario's ``duration_s``, one second
+            per step.
+        overrides: Other changes to the scenario; see `tierwise.Simulation`.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        TierwiseError: What is wrong with it, in words.
+        FileNotFoundError: The file does not exist.
+        TierwiseError: The file or an argument is wrong; the message gives the reason.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -90,7 +90,7 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
         return self._last, {"measured": True}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Acts, and lets an interval pass."""
+        """Takes an action, and runs one interval."""
         outcome = self._inner.step(float(np.asarray(action).item()))
         self._steps += 1
         if outcome is None:
@@ -101,5 +101,5 @@ class TierwiseEnv(gymnasium.Env[Observation, Action]):
         return self._last, reward or 0.0, False, truncated, {"measured": reward is not None}
 
     def close(self) -> None:
-        """Ends the episode under way, and its thread."""
+        """Ends the current episode and its thread."""
         self._inner.close()

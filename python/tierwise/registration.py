@@ -1,8 +1,9 @@
-"""Makes the environment known to Gymnasium, without importing Gymnasium.
+"""Registers the environment with Gymnasium, without importing Gymnasium.
 
-It and numpy take a third of a second and start threads, which a program that only runs scenarios,
-or that is tracked by ``tierwise.emt``, need not have. Gymnasium 1 looks for no entry points. So the
-environment is registered at once if Gymnasium is there, else when it comes.
+The imports of Gymnasium and numpy take a third of a second and start threads. A program that only
+runs scenarios, or that ``tierwise.emt`` tracks, does not need them. Gymnasium 1 does not search for
+entry points. The environment is therefore registered at once if Gymnasium is imported, else at
+Gymnasium's import.
 """
 
 import importlib.util
@@ -26,12 +27,13 @@ def register_when_gymnasium_comes() -> None:
 def _register() -> None:
     import gymnasium
 
-    # A caller that uses this name imports its module then.
+    # The first use of this name imports the module.
     gymnasium.register(id=ID, entry_point="tierwise.env:TierwiseEnv")
 
 
 class _Finder(MetaPathFinder):
-    """Finds Gymnasium as others do, once; its loader registers the environment afterwards."""
+    """Finds Gymnasium once, through the other finders. Its loader then registers the
+    environment."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -53,7 +55,7 @@ class _Loader(Loader):
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # Other readers of the module find the same as without this package.
+        # The module keeps the loader that it would have without this package.
         module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real

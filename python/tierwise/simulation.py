@@ -19,28 +19,29 @@ class State(NamedTuple):
     load: float
 
 
-#: Gets the state and the reward of the last action (``None`` if there was none, or no request was
-#: reported). Returns the action, -1 to 1 of the largest step, down or up.
+#: A function of the state and of the reward of the last action (``None`` if there was none, or no
+#: request was reported). It returns the action from -1 to 1: a share of the largest step, down or
+#: up.
 Agent = Callable[[State, float | None], float]
 
 
 def overrides_json(overrides: Mapping[str, Any] | None) -> str | None:
-    """The form in which overrides cross into the engine."""
+    """Returns overrides as JSON, the form in which the engine receives them."""
     return None if overrides is None else json.dumps(dict(overrides))
 
 
 class Simulation:
-    """A scenario with its traces loaded, to be run any number of times.
+    """A scenario with its traces loaded, for any number of runs.
 
     Args:
         scenario: The scenario file.
-        overrides: What to change in it. Keys are paths, workloads go by name:
+        overrides: Changes to the scenario. Keys are paths with workloads' names:
             ``{"machine.fast": "16GB", "workload.redis.weight": 200}``.
-        load: The load of its services, in shares of their maximum: their ``service.load``.
+        load: The load of its services, in shares of their maximum; it replaces ``service.load``.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        TierwiseError: What is wrong with it, in words.
+        FileNotFoundError: The file does not exist.
+        TierwiseError: The file or an argument is wrong; the message gives the reason.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class Simulation:
         Args:
             recipe: The name of a recipe that ships, or a file that ends in ``.toml``.
             seed: The random seed.
-            agent: Decides in recipes that learn. Left out, the learner that ships does.
-            timeline_s: Virtual seconds between two points of the timeline. Left out, there is none.
+            agent: The agent of recipes that learn; by default the learner that ships.
+            timeline_s: Virtual seconds between two points of the timeline; by default there is no
+                timeline.
 
         Returns:
             ``result``, as ``tierwise compare --json`` prints a policy's, and ``timeline``, a list

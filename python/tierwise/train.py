@@ -1,8 +1,9 @@
 """Trains MTAT's agent and compares our learner with Stable-Baselines3's on the same environment.
 
 ``python -m tierwise.train train --algorithm sac-rust`` learns and writes the model and a learning
-curve; ``... --algorithm sac-sb3`` learns with the reference; ``... maximum-load`` finds what either
-can serve; ``... plot`` draws the curves. `docs/learning.md` has the commands that were run.
+curve; ``... --algorithm sac-sb3`` learns with the reference; ``... maximum-load`` finds the maximum
+loads of the models; ``... plot`` draws the curves. `docs/learning.md` lists the commands that were
+run.
 
 Both learners have the same settings: those of ``tierwise_learn::sac::SacConfig``.
 """
@@ -26,16 +27,16 @@ from tierwise import Sac, Simulation, State, TierwiseEnv
 Observation = NDArray[np.float32]
 Policy = Callable[[tuple[float, float, float]], float]
 
-#: The greatest load comes first, as an agent's load is relative to the maximum so far. The last few
-#: percent are left out: services have their knee at full load with everything fast, and beside
-#: other programs no action helps.
+#: The greatest load comes first, because an agent's load is relative to the maximum so far. The
+#: last few percent are excluded: services have their knee at full load with everything fast, and
+#: beside other programs no action meets the SLO there.
 CURVE_LOAD = [0.97, 0.2, 0.4, 0.6, 0.8, 0.97, 0.6, 0.3]
 
-#: Seconds of each; the longest change of a partition (32 GB at 2 GB/s) takes 16.
+#: Seconds of each load; the longest change of a partition (32 GB at 2 GB/s) takes 16.
 STEP_S = 10.0
 
-#: A search for a maximum load: seconds of a run, and of its start, which does not count because
-#: partitions start with the tenants' random allocations.
+#: Seconds of a run of the search for a maximum load, and of its start. The start does not count,
+#: because partitions begin with the tenants' random allocations.
 RUN_S, START_S = 60, 20
 
 #: Steps of the search, in shares of the published maximum.
@@ -45,12 +46,12 @@ CURVE_FIELDS = ("transitions", "scenario", "mean_reward", "met", "seconds")
 
 
 def service_of(scenario: Path) -> str:
-    """The name of the service: in the shipped scenarios, the file's."""
+    """Returns the name of the service, which is the file's name in the shipped scenarios."""
     return scenario.stem
 
 
 def training_curve(scenario: Path) -> dict[str, Any]:
-    """The overrides under which a scenario is trained on."""
+    """Returns a scenario's overrides for training."""
     service = f"workload.{service_of(scenario)}.service"
     return {
         f"{service}.arrivals": "curve",
@@ -61,8 +62,8 @@ def training_curve(scenario: Path) -> dict[str, Any]:
 
 
 class Alternating(gymnasium.Env[Observation, Observation]):
-    """Several scenarios, an episode each in turn; writes a line of the learning curve for every
-    episode."""
+    """Runs episodes of several scenarios in rotation, and writes a line of the learning curve for
+    every episode."""
 
     def __init__(self, scenarios: Iterable[Path], curve: Path) -> None:
         self._envs = {s.stem: TierwiseEnv(s, overrides=training_curve(s)) for s in scenarios}
@@ -87,7 +88,7 @@ class Alternating(gymnasium.Env[Observation, Observation]):
         return self._envs[self._current].reset(seed=int(self.np_random.integers(2**31)))
 
     def step(self, action: Observation) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """A step of the scenario whose turn it is."""
+        """Takes a step of the current scenario."""
         outcome = self._envs[self._current].step(action)
         self._rewards.append(outcome[1])
         self._transitions += 1
@@ -118,7 +119,7 @@ class Alternating(gymnasium.Env[Observation, Observation]):
 
 
 def numbers(observation: Observation) -> tuple[float, float, float]:
-    """A state as the learner takes it."""
+    """Converts an observation to the learner's form of a state."""
     return float(observation[0]), float(observation[1]), float(observation[2])
 
 
@@ -166,7 +167,7 @@ def train_sb3(env: Alternating, transitions: int, seed: int, model: Path) -> Non
 
 
 def policy(model: Path) -> Policy:
-    """A trained model's deterministic policy, by the ending of its name."""
+    """Returns a trained model's deterministic policy; the suffix of its name sets the kind."""
     if model.suffix == ".safetensors":
         return Sac.load(model).act_mean
     from stable_baselines3 import SAC
@@ -181,8 +182,8 @@ def policy(model: Path) -> Policy:
 
 
 def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, float]:
-    """Returns true if a constant load meets the objective in every second after the start, and how
-    much of the service's memory was fast then."""
+    """Returns true if a constant load meets the objective in every second after the start, and the
+    mean share of the service's memory that was fast then."""
     service = service_of(scenario)
     changed = {"duration_s": RUN_S, f"workload.{service}.service.arrivals": "poisson"}
     simulation = Simulation(scenario, overrides=changed, load=load)
@@ -200,8 +201,9 @@ def meets(scenario: Path, load: float, act: Policy, seed: int) -> tuple[bool, fl
 
 
 def maximum_load(scenario: Path, act: Policy, seed: int) -> tuple[float, float]:
-    """The greatest load that meets the objective, in shares of the published maximum, and the share
-    of the service's memory that is fast under it. Found by halving; 0 if not even a step is met."""
+    """Finds, by bisection, the greatest load that meets the objective, in shares of the published
+    maximum, and the share of the service's memory that is fast under it. Returns 0 if even one step
+    of load is too high."""
     low, high, usage = 0, round(1.0 / LOAD_STEP) + 1, 0.0
     while high - low > 1:
         middle = (low + high) // 2
@@ -214,8 +216,8 @@ def maximum_load(scenario: Path, act: Policy, seed: int) -> tuple[float, float]:
 
 
 def write_maximum_loads(models: list[Path], scenarios: list[Path], seed: int, file: Path) -> None:
-    """A line for every scenario and model, and for the two that decide nothing: always more, and
-    never."""
+    """Writes a line for every scenario and model, and for two constant policies: always more, and
+    always less."""
     policies: dict[str, Policy] = {model.name: policy(model) for model in models}
     policies["always more"] = lambda state: 1.0
     policies["always less"] = lambda state: -1.0
@@ -231,7 +233,7 @@ def write_maximum_loads(models: list[Path], scenarios: list[Path], seed: int, fi
 
 
 def plot(curves: list[Path], image: Path) -> None:
-    """Draws mean rewards over transitions, a panel for every scenario."""
+    """Draws mean rewards over transitions, with one panel per scenario."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -269,7 +271,7 @@ def arguments() -> argparse.Namespace:
     train = commands.add_parser("train", help="learn, and write a model and a learning curve")
     train.add_argument("--algorithm", choices=("sac-rust", "sac-sb3"), required=True)
     train.add_argument("--transitions", type=int, default=4_800)
-    train.add_argument("--model", type=Path, required=True, help="without its ending")
+    train.add_argument("--model", type=Path, required=True, help="without its suffix")
     train.add_argument("--curve", type=Path, required=True, help="the CSV to write")
     train.add_argument("scenarios", type=Path, nargs="+")
     loads = commands.add_parser("maximum-load", help="the load that trained models serve")

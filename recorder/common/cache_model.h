@@ -2,9 +2,10 @@
 /*
  * A set-associative cache with least-recently-used replacement.
  *
- * It answers one question: would this access have reached memory? It is shared by the recorder of
- * user programs and by any plugin that watches a whole machine; the Rust module
- * tierwise-trace/src/import/cache.rs behaves the same, and a test there holds both to one sequence.
+ * It reports for each access whether it would have reached memory. The recorder of user programs
+ * and plugins that monitor a whole machine use it; the Rust module
+ * tierwise-trace/src/import/cache.rs behaves the same, and a test there compares both on one
+ * sequence.
  *
  * A set is an array of tags in order of use, the most recent first. Sixteen 32-bit tags fill
  * exactly one 64-byte line of the host, so a lookup costs at most one host cache miss.
@@ -38,7 +39,8 @@ static inline const char *cache_model_init(struct cache_model *cache, uint64_t s
     cache->set_mask = (uint32_t)(sets - 1);
     cache->set_bits = (uint32_t)__builtin_ctzll(sets);
     size_t bytes = (size_t)sets * ways * sizeof *cache->tags;
-    /* aligned_alloc wants a multiple of the alignment, which a small odd cache is not. */
+    /* aligned_alloc requires a multiple of the alignment, which the size of a small cache may not
+     * be. */
     bytes = (bytes + 63) & ~(size_t)63;
     cache->tags = aligned_alloc(64, bytes);
     if (!cache->tags)
@@ -52,7 +54,7 @@ static inline uint32_t *cache_model_set(const struct cache_model *cache, uint64_
     return cache->tags + (size_t)(line & cache->set_mask) * cache->ways;
 }
 
-/* Accesses a line (an address divided by the line size). Returns true if it was a miss. */
+/* Accesses a line (an address divided by the line size). Returns true for a miss. */
 static inline bool cache_model_access(struct cache_model *cache, uint64_t line)
 {
     uint32_t *set = cache_model_set(cache, line);

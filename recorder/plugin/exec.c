@@ -16,9 +16,10 @@
 #include "grow.h"
 #include "qemu_api.h"
 
-/* The kernel reads so much of a script's first line (BINPRM_BUF_SIZE). */
+/* Bytes of a script's first line that the kernel reads (BINPRM_BUF_SIZE). */
 #define HEAD_BYTES 256
-/* Scripts whose interpreter is a script: the kernel stops after four (BINPRM_MAX_RECURSION). */
+/* Limit of scripts whose interpreter is a script: the kernel stops after four
+ * (BINPRM_MAX_RECURSION). */
 #define MAX_INTERPRETERS 4
 
 static char *plugin_option;
@@ -46,7 +47,7 @@ static char *copy_of(const char *text)
     return copy;
 }
 
-/* QEMU takes a doubled comma for one that is part of a value. */
+/* Appends a value; QEMU reads a doubled comma as a comma of the value. */
 static void append_escaped(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -74,15 +75,15 @@ void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(voi
     before_refusal = on_refusal;
 }
 
-/* The guest's memory is the host's, but its pointers may be wrong: the kernel reads, and may
- * refuse. */
+/* Reads guest memory, which is the host's. The kernel does the read, because the pointer may be
+ * invalid; false if it refuses. */
 static bool read_guest(void *to, uint64_t from, size_t bytes)
 {
     struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
 }
 
-/* A string of the guest's; NULL when it is not readable. */
+/* Reads a guest's string; NULL if it is not readable. */
 static char *read_string(uint64_t at)
 {
     char *text = NULL;
@@ -97,7 +98,7 @@ static char *read_string(uint64_t at)
     return text;
 }
 
-/* A list of strings of the guest's. As for the kernel, a null pointer is an empty list. */
+/* Reads a guest's list of strings. A null pointer is an empty list, as for the kernel. */
 static bool read_strings(struct list *list, uint64_t at)
 {
     push(list, NULL);
@@ -115,7 +116,7 @@ static bool read_strings(struct list *list, uint64_t at)
     return true;
 }
 
-/* The path as it stays valid after the exec, when links in /proc mean QEMU or are closed. */
+/* Returns a path that stays valid after the exec, when links in /proc name QEMU or are closed. */
 static char *lasting(char *path)
 {
     char own[64];
@@ -140,14 +141,14 @@ static char *joined(int directory, char *path, int flags)
     return lasting(whole);
 }
 
-/* The kernel would run it and the recorder cannot. */
+/* Ends the guest: the kernel would run this program, and the recorder cannot. */
 static _Noreturn void refuse(const char *path, const char *reason)
 {
     before_refusal();
     fatal("the program executes %s, %s", path, reason);
 }
 
-/* Reads the start of an executable file; -1 when the kernel would refuse to run it. */
+/* Reads the start of an executable file; -1 if the kernel would refuse to run it. */
 static ssize_t head_of(const char *path, char *head)
 {
     struct stat status;
@@ -165,7 +166,7 @@ static ssize_t head_of(const char *path, char *head)
     return bytes;
 }
 
-/* Splits "#! INTERPRETER ARGUMENT"; false when it names no interpreter. */
+/* Splits "#! INTERPRETER ARGUMENT"; false if it names no interpreter. */
 static bool interpreter_of(char *line, char **interpreter, char **argument)
 {
     line[strcspn(line, "\n")] = '\0';
@@ -211,7 +212,7 @@ static void interpret(struct list *arguments, char *interpreter, char *argument,
     *arguments = longer;
 }
 
-/* Follows interpreters to the ELF file; NULL when the kernel would refuse. */
+/* Follows interpreters to the ELF file; NULL if the kernel would refuse. */
 static char *elf_behind(char *path, struct list *arguments)
 {
     for (int depth = 0; depth <= MAX_INTERPRETERS; depth++) {
@@ -256,7 +257,7 @@ bool exec_resolve(struct exec *exec, int directory, uint64_t path, uint64_t argu
     push(&all, plugin_option);
     push(&all, "-0");
     push(&all, given.length > 0 ? given.entries[0] : "");
-    /* QEMU would take a name that starts with a dash for an option. */
+    /* QEMU would read a name that starts with a dash as an option. */
     char *plain = program;
     if (program[0] == '-' && asprintf(&plain, "./%s", program) < 0)
         fatal("out of memory");

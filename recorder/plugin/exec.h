@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Following execve: the guest's process is replaced by QEMU, with this plugin, around the new
- * program. Process number, descriptors and directory stay, as the kernel keeps them.
+ * Following execve: QEMU, with this plugin and the new program, replaces the guest's process. The
+ * process id, the descriptors and the directory stay, as in the kernel.
  */
 #ifndef TIERWISE_EXEC_H
 #define TIERWISE_EXEC_H
@@ -11,12 +11,12 @@
 
 struct exec {
     const char *program; /* the ELF file, behind all interpreters */
-    char **arguments;    /* of QEMU; ends with NULL */
-    char **environment;  /* of the program; ends with NULL */
+    char **arguments;    /* QEMU's; ends with NULL */
+    char **environment;  /* the program's; ends with NULL */
 };
 
-/* Keeps the arguments of a following QEMU: the plugin's own. `on_refusal` runs before the guest
- * is ended, so that the recording so far is not lost. */
+/* Stores the plugin's arguments for the next QEMU. `on_refusal` runs before the guest is ended, so
+ * that the recording so far is not lost. */
 void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(void));
 
 /* Finds the program that a guest's execveat would run. Returns false if the kernel will refuse
@@ -25,7 +25,7 @@ void exec_init(int argc, char **argv, const char *target, void (*on_refusal)(voi
 bool exec_resolve(struct exec *exec, int directory, uint64_t path, uint64_t arguments,
                   uint64_t environment, int flags);
 
-/* Does it. */
+/* Executes QEMU with the new program. */
 _Noreturn void exec_run(const struct exec *exec);
 
 #endif

@@ -18,7 +18,8 @@ struct file {
 static struct file *files;
 static size_t n_files, files_capacity;
 
-/* Chains stay short for the tens of thousands of files of a search through a source tree. */
+/* Hash buckets: chains stay short for the tens of thousands of files of a search through a source
+ * tree. */
 #define BUCKETS 16384
 static uint32_t buckets[BUCKETS]; /* first file of each, plus one */
 
@@ -40,7 +41,8 @@ bool files_number(int descriptor, uint32_t *number)
     struct stat status;
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
         return false;
-    /* procfs, cgroupfs and the like produce bytes that no page holds; their files have size 0. */
+    /* procfs, cgroupfs and similar file systems generate data that no page holds; their files have
+     * size 0. */
     if (status.st_size == 0)
         return false;
     int flags = fcntl(descriptor, F_GETFL);

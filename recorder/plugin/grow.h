@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Growing arrays. When memory runs out, the plugin reports it and stops the guest. */
+/* Growing arrays. If memory is exhausted, the plugin reports it and stops the guest. */
 #ifndef TIERWISE_GROW_H
 #define TIERWISE_GROW_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A sorted array of disjoint file ranges. It changes on mmap and munmap and is searched once per
- * page allocation, so moving its tail on an insertion is cheap enough.
+ * A sorted array of disjoint file ranges. mmap and munmap change it, and each page allocation
+ * searches it once, so moving its tail on an insertion is cheap enough.
  */
 #include "mappings.h"
 
@@ -76,7 +76,7 @@ void mappings_read_initial(void)
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
         return;
-    /* PATH_MAX and the columns in front of the name. */
+    /* PATH_MAX, and the columns before the name. */
     char line[4096 + 128];
     while (fgets(line, sizeof line, maps)) {
         uint64_t start, end, inode;

@@ -11,13 +11,14 @@ enum mapping {
     MAPPING_FILE_SHARED,
 };
 
-/* Declares [start, end) to be of this kind, replacing what was there. Addresses in bytes. */
+/* Declares [start, end) to be of this kind, and replaces earlier declarations. Addresses are in
+ * bytes. */
 void mappings_set(uint64_t start, uint64_t end, enum mapping kind);
 
 /* Returns the mapping of the page at this address. */
 enum mapping mappings_kind(uint64_t address);
 
-/* Takes over the mappings that exist already: those of the program file and its loader. */
+/* Reads the existing mappings: those of the program file and its loader. */
 void mappings_read_initial(void);
 
 #endif

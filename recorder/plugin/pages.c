@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Mapped pages live in a three-level table like the CPU's own, so that unmapping a huge and
- * mostly unused range skips what was never touched. File pages are few: a hash table.
+ * Mapped pages are in a three-level table like the CPU's own, so that unmapping a huge, mostly
+ * unused range skips untouched parts. File pages are few and are in a hash table.
  */
 #include "pages.h"
 

@@ -31,7 +31,8 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t window_instructions;
-/* Instructions that earlier windows ran over their length, taken off the next: no drift. */
+/* Instructions by which earlier windows exceeded their length. The next window is shorter by them,
+ * so that windows do not drift. */
 static uint64_t overrun;
 static uint64_t total_instructions;
 static struct wire_buffer message;
@@ -46,8 +47,9 @@ static inline bool recording(void)
 }
 
 /*
- * QEMU refuses plugins that declare an interface older than it supports: 7.2 and 8 know version 1,
- * 9.0 starts at 2. The calls used here did not change, so the plugin declares what it finds.
+ * QEMU refuses plugins that declare an interface older than it supports: 7.2 and 8 support version
+ * 1, 9.0 starts at 2. The calls used here did not change, so the plugin declares QEMU's own
+ * version.
  */
 __attribute__((constructor)) static void declare_version(void)
 {
@@ -66,7 +68,7 @@ static void append_thread(uint32_t thread, uint64_t instructions, void *data)
     head->instructions += instructions;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void close_window(enum wire_reason reason)
 {
     threads_drain();
@@ -97,14 +99,16 @@ static void cut_now(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock: the instruction at which this thread next checks whether the window is full. */
+/* Sets the instruction at which this thread next checks whether the window is full. The caller
+ * holds the lock. */
 static void plan_check(struct thread *thread, uint64_t executed)
 {
     uint64_t remaining = window_instructions - overrun - executed;
     unsigned seen = threads_seen();
     /*
-     * Alone, a thread can run to the end. Beside others it checks at half of its even part of what
-     * remains, but not more often than a thousandth of a window: that bounds the overrun.
+     * A single thread can run to the end of the window. With several threads it checks at half of
+     * its even part of the rest, but at most once per thousandth of a window, which limits the
+     * overrun.
      */
     if (seen > 1) {
         uint64_t least = window_instructions / 1024 + 1;
@@ -136,7 +140,8 @@ static void on_block(unsigned vcpu, void *data)
         return;
     struct thread *thread = thread_of(vcpu);
     uint64_t instructions = atomic_load_explicit(&thread->instructions, memory_order_relaxed);
-    /* The window is full before this block runs: its accesses belong to the next. */
+    /* The window is full before this block runs, so the block's accesses belong to the next
+     * window. */
     if (__builtin_expect(instructions >= thread->check_at, 0))
         check_window(thread);
     atomic_store_explicit(&thread->instructions, instructions + (uintptr_t)data,
@@ -151,8 +156,8 @@ static uint8_t describe(qemu_plugin_meminfo_t info)
 
 static inline uint64_t description(qemu_plugin_meminfo_t info)
 {
-    /* QEMU packs an access into few bits and a program uses a few dozen values; asking once is
-     * enough. */
+    /* QEMU packs an access into few bits, and a program uses a few dozen values, so one query per
+     * value suffices. */
     static uint8_t known[1 << 18];
     if (__builtin_expect(info >= sizeof known, 0))
         return describe(info) - 1U;
@@ -219,7 +224,7 @@ static void on_thread(qemu_plugin_id_t id, unsigned vcpu)
     pthread_mutex_unlock(&lock);
 }
 
-/* What the program did so far ends here, with all its pages. Under the lock. */
+/* Ends the program's recording so far, with all its pages. The caller holds the lock. */
 static void hand_over_before_exec(const char *program)
 {
     window_unmap_all();
@@ -234,7 +239,7 @@ static void hand_over_before_exec(const char *program)
     wire_flush();
 }
 
-/* The program is about to be ended. */
+/* Sends the recording so far before the program is ended. */
 static void hand_over(void)
 {
     pthread_mutex_lock(&lock);
@@ -243,14 +248,15 @@ static void hand_over(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Replaces this process as the guest asks, with QEMU and the recorder around the new program. */
+/* Executes the guest's execve: replaces this process with QEMU, the recorder and the new
+ * program. */
 static void follow_exec(int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
                         uint64_t a5)
 {
     struct exec exec;
     bool found = number == SYS_execve ? exec_resolve(&exec, AT_FDCWD, a1, a2, a3, 0)
                                       : exec_resolve(&exec, (int)a1, a2, a3, a4, (int)a5);
-    /* The kernel refuses it and the guest continues. */
+    /* The kernel refuses the call, and the guest continues. */
     if (!found)
         return;
     pthread_mutex_lock(&lock);
@@ -306,7 +312,7 @@ static void on_exit_of_guest(qemu_plugin_id_t id, void *data)
     pthread_mutex_unlock(&lock);
 }
 
-/* A forked child is another program: its parent alone is recorded. */
+/* A forked child is another program; only its parent is recorded. */
 static void stop_in_child(void)
 {
     atomic_store(&is_recording, false);
@@ -361,7 +367,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
     if (wrong)
         fatal("llc_bytes=%lu, llc_ways=%lu: %s", llc_bytes, llc_ways, wrong);
 
-    /* Requests that come before the recording has started wait for the lock. */
+    /* Requests before the start of the recording wait for the lock. */
     pthread_mutex_lock(&lock);
     wire_open(socket_path, cut_now);
     struct wire_hello hello = {.magic = "TWRH",

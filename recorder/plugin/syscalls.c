@@ -57,7 +57,8 @@ int syscall_matters(int64_t number)
 void syscall_enter(struct thread *thread, int64_t number)
 {
     const uint64_t *a = thread->syscall;
-    /* Pages go before the kernel frees the addresses, which another thread may be given at once. */
+    /* Pages are unmapped before the kernel frees the addresses, which another thread may get at
+     * once. */
     switch (number) {
     case SYS_munmap:
         window_unmap(a[0], a[0] + a[1]);
@@ -93,8 +94,8 @@ static uint64_t whole_pages(uint64_t bytes)
 static void leave_mmap(const uint64_t *a, uint64_t start)
 {
     uint64_t end = start + whole_pages(a[1]);
-    /* What is new here was free before, perhaps by a call that is not followed (shmdt). With
-       MAP_FIXED the old pages went on entry, and other threads may have touched the new ones. */
+    /* The new range was free before, perhaps by a call that is not followed (shmdt). With MAP_FIXED
+       the old pages were removed on entry, and other threads may have touched the new ones. */
     if (!(a[3] & MAP_FIXED))
         window_unmap(start, end);
     mappings_set(start, end, kind_of_mmap(a));
@@ -121,7 +122,8 @@ static void leave_brk(uint64_t now)
     program_break = now;
 }
 
-/* The file's side of a transfer of `bytes`; offset -1 means the descriptor's own position. */
+/* Counts the file's side of a transfer of `bytes`; offset -1 means the descriptor's own
+ * position. */
 static void file_side(int descriptor, int64_t offset, uint64_t bytes, bool store, uint16_t thread)
 {
     uint32_t file;
@@ -133,7 +135,7 @@ static void file_side(int descriptor, int64_t offset, uint64_t bytes, bool store
         window_file_copy(file, (uint64_t)offset, bytes, store, thread);
 }
 
-/* The program's side when its buffers are a list. */
+/* Counts the program's side of a transfer whose buffers are a list. */
 static void buffers_side(uint64_t list, uint64_t entries, uint64_t bytes, bool store,
                          uint16_t thread)
 {
@@ -160,7 +162,8 @@ static void leave_copy_file_range(const uint64_t *a, uint64_t bytes, uint16_t th
     file_side((int)a[2], out, bytes, true, thread);
 }
 
-/* Reads: the kernel loads the page cache and stores to the program. Writes: the other way round. */
+/* Reads: the kernel loads the page cache and stores to the program. Writes: it loads from the
+ * program and stores to the page cache. */
 static void leave_transfer(const uint64_t *a, int64_t number, uint64_t bytes, uint16_t thread)
 {
     const struct msghdr *message = (const struct msghdr *)a[1];
@@ -202,7 +205,7 @@ static void leave_transfer(const uint64_t *a, int64_t number, uint64_t bytes, ui
 void syscall_leave(struct thread *thread, int64_t number, int64_t result)
 {
     const uint64_t *a = thread->syscall;
-    /* The kernel's errors are -4095..-1; mmap's results may have the sign bit in no other case. */
+    /* The kernel's errors are -4095..-1; no other result of mmap has the sign bit. */
     if (result < 0 && result >= -4095)
         return;
     uint16_t index = thread_number(thread);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The effects of system calls on pages: mappings appear and vanish, the kernel copies for the
- * program. */
+/* The effects of system calls on pages: they map and unmap memory, and the kernel copies data for
+ * the program. */
 #ifndef TIERWISE_SYSCALLS_H
 #define TIERWISE_SYSCALLS_H
 
@@ -8,13 +8,15 @@
 
 struct thread;
 
-/* Before the kernel acts. Under the recorder's lock, all threads drained. */
+/* Runs before the kernel executes the call. The caller holds the recorder's lock and has drained
+ * all threads. */
 void syscall_enter(struct thread *thread, int64_t number);
 
-/* After it acted; `result` is negative for an error. Under the lock, all threads drained. */
+/* Runs after the call; `result` is negative for an error. The caller holds the lock and has drained
+ * all threads. */
 void syscall_leave(struct thread *thread, int64_t number, int64_t result);
 
-/* True if a call has any effect here, so that the others cost nothing. */
+/* Returns true if a call has any effect here, so that other calls cost nothing. */
 int syscall_matters(int64_t number);
 
 #endif

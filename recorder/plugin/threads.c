@@ -6,14 +6,14 @@
 #include "grow.h"
 #include "window.h"
 
-/* QEMU numbers the threads that live at one time densely; Linux allows no more by default. */
+/* QEMU numbers concurrent threads densely, and Linux allows no more of them by default. */
 #define MAX_VCPUS 32768
 
 static struct thread *threads[MAX_VCPUS];
 static unsigned n_threads;
 static uint32_t next_number;
 
-/* Threads that ended within this window, whose places were taken by others. */
+/* Threads that ended within this window and whose places other threads took. */
 struct ended {
     uint32_t number;
     uint64_t instructions;

@@ -2,10 +2,11 @@
 /*
  * The instructions and accesses of each guest thread since its last check.
  *
- * A thread notes its accesses in a ring of its own, without a lock. Whoever holds the recorder's
- * lock may move any thread's ring into the window: the owner when its ring is full, and anyone
- * before a page is unmapped or a window is closed. So a page's accesses always come before its
- * unmap, counts are exact, and only the order between threads within a ring's length is not kept.
+ * A thread stores its accesses in its own ring, without a lock. The holder of the recorder's lock
+ * may move any thread's ring into the window: the owner does so when its ring is full, and any
+ * thread does so before it unmaps a page or closes a window. A page's accesses therefore always
+ * precede its unmap, and counts are exact. Only the order between threads within a ring's length is
+ * lost.
  */
 #ifndef TIERWISE_THREADS_H
 #define TIERWISE_THREADS_H
@@ -14,8 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 8 KiB a thread: long enough to make the lock cheap, short enough to stay in the first-level
- * cache. */
+/* 8 KiB per thread: long enough to make the lock's cost small, short enough to stay in the
+ * first-level cache. */
 #define RING 1024
 #define UNNUMBERED UINT32_MAX
 
@@ -31,27 +32,28 @@ struct thread {
     uint64_t ring[RING];
 };
 
-/* The thread of a virtual CPU of QEMU. */
+/* Returns the thread of a virtual CPU of QEMU. */
 struct thread *thread_of(unsigned vcpu);
 
-/* A virtual CPU starts to run another guest thread. Under the lock. */
+/* Registers that a virtual CPU starts another guest thread. The caller holds the lock. */
 void thread_begin(unsigned vcpu);
 
-/* Moves noted accesses into the window. Under the lock. */
+/* Moves a ring's accesses into the window. The caller holds the lock. */
 void thread_drain(struct thread *thread);
 void threads_drain(void);
 
-/* The thread's index in the trace, assigned at first use. Under the lock. */
+/* Returns the thread's index in the trace, assigned at first use. The caller holds the lock. */
 uint16_t thread_number(struct thread *thread);
 
-/* Instructions of all threads in this window. Under the lock. */
+/* Returns the instructions of all threads in this window. The caller holds the lock. */
 uint64_t threads_instructions(void);
 
-/* Calls `visit` with each thread's instructions of this window and starts the next. Under the lock.
+/* Calls `visit` with each thread's instructions of this window, and starts the next window. The
+ * caller holds the lock.
  */
 void threads_take(void (*visit)(uint32_t thread, uint64_t instructions, void *data), void *data);
 
-/* The number of virtual CPUs so far; at least 1. */
+/* Returns the number of virtual CPUs so far; at least 1. */
 unsigned threads_seen(void);
 
 #endif

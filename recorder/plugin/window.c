@@ -9,8 +9,8 @@
 #include "pages.h"
 
 /*
- * A direct-mapped cache of page lookups. 4096 entries cover 16 MiB at 4 KiB pages, and with 16
- * bytes each they still fit the host's second-level cache beside the tags of the modelled one.
+ * A direct-mapped cache of page lookups. 4096 entries cover 16 MiB of 4 KiB pages. With 16 bytes
+ * each they fit the host's second-level cache beside the modelled cache's tags.
  */
 #define LOOKUPS 4096
 struct lookup {
@@ -44,7 +44,7 @@ static void bear(struct page_entry *entry, uint64_t vpn, bool store, uint16_t th
 {
     enum mapping mapping =
         vpn >= FILE_VPN_BASE ? MAPPING_FILE_SHARED : mappings_kind(vpn << PAGE_SHIFT);
-    /* A store to a private file page copies it: the page that stays is anonymous. */
+    /* A store to a private file page copies it, and the remaining page is anonymous. */
     bool file = mapping == MAPPING_FILE_SHARED || (mapping == MAPPING_FILE_PRIVATE && !store);
     if (next_page == UINT32_MAX)
         fatal("more than 2^32 pages were allocated in one recording");
@@ -63,7 +63,7 @@ static void end_page(struct page_entry *entry)
     entry->cow = 0;
 }
 
-/* The row of the page at vpn; bears the page, or starts its row, if need be. */
+/* Returns the row of the page at vpn, and allocates the page or its row if it does not exist. */
 static uint32_t resolve(uint64_t vpn, bool store, uint16_t thread)
 {
     struct page_entry *entry = pages_entry(vpn);
@@ -92,8 +92,8 @@ static inline struct wire_access *row_of(uint64_t vpn, bool store, uint16_t thre
 }
 
 /*
- * The cache is indexed by page number in allocation order, as if the kernel handed out physical
- * pages one after the other; virtual addresses would let page-aligned heaps and stacks collide.
+ * The cache is indexed by page number in allocation order, as if the kernel allocated physical
+ * pages in sequence; with virtual addresses, page-aligned heaps and stacks would collide.
  */
 static inline void access_cache(struct wire_access *row, uint64_t line_in_page, bool store)
 {
@@ -134,7 +134,7 @@ void window_access(uint64_t address, unsigned bytes, bool store, uint16_t thread
     access_cache(row, (last >> LINE_SHIFT) % lines_in_page, store);
 }
 
-/* One line at a time, from byte `start` of page `vpn` to byte `end` of it; returns the row. */
+/* Counts a copy by lines, from byte `start` to byte `end` of page `vpn`. Returns the row. */
 static struct wire_access *copy_in_page(uint64_t vpn, uint64_t start, uint64_t end, bool store,
                                         uint16_t thread)
 {

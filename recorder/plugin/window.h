@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The window being filled: pages allocated, accessed and unmapped since the last window was closed.
- * Every function here is called with the recorder's lock held.
+ * The current window: pages allocated, accessed and unmapped since the previous window was closed.
+ * Callers of all functions hold the recorder's lock.
  */
 #ifndef TIERWISE_WINDOW_H
 #define TIERWISE_WINDOW_H
@@ -16,10 +16,11 @@
 #define PAGE_BYTES (UINT64_C(1) << PAGE_SHIFT)
 #define LINE_SHIFT 6
 #define LINE_BYTES (UINT64_C(1) << LINE_SHIFT)
-/* x86-64 and AArch64 give user space 47 and 48 bits; what lies above is no memory of the guest. */
+/* x86-64 and AArch64 give user space 47 and 48 bits; higher addresses are not memory of the
+ * guest. */
 #define ADDRESS_BITS 48
 
-/* Page-cache pages that are reached through system calls are numbered from here up. */
+/* The first number of page-cache pages that system calls access. */
 #define FILE_VPN_BASE (UINT64_C(1) << 52)
 /* Each file has a range of 2^28 pages: 1 TiB. */
 #define FILE_VPN_SHIFT 28
@@ -30,7 +31,7 @@ const char *window_init(uint64_t llc_bytes, uint32_t llc_ways);
 /* Counts one executed load or store of `bytes` bytes. */
 void window_access(uint64_t address, unsigned bytes, bool store, uint16_t thread);
 
-/* Counts the kernel's copy from or to a buffer of the program, a line at a time. */
+/* Counts the kernel's copy from or to a buffer of the program, by lines. */
 void window_copy(uint64_t address, uint64_t bytes, bool store, uint16_t thread);
 
 /* Counts the kernel's copy from or to the page cache: bytes [offset, offset + bytes) of a file. */
@@ -55,7 +56,7 @@ struct window_counts {
 struct window_counts window_counts(void);
 void window_take(struct wire_buffer *buffer);
 
-/* Pages allocated so far. */
+/* Returns the number of pages allocated so far. */
 uint32_t window_pages(void);
 
 #endif

@@ -65,7 +65,8 @@ static bool send_all(const char *bytes, size_t length)
 
 static void connect_privately(void)
 {
-    /* Everything but stderr, for messages. Kernels before 5.9 lack close_range: copies stay open.
+    /* Closes everything but stderr, which is for messages. Kernels before 5.9 lack close_range, and
+     * the copies stay open there.
      */
     if (syscall(SYS_close_range, 3, ~0U, CLOSE_RANGE_UNSHARE) != 0 && unshare(CLONE_FILES) != 0)
         fatal("cannot get a private descriptor table: %s", strerror(errno));

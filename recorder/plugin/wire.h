@@ -2,9 +2,9 @@
 /*
  * The stream to the recording process, described in recorder/README.md ("The wire").
  *
- * A thread of its own sends it. That thread has a private table of file descriptors, so that a
- * guest that closes every descriptor it finds, forks or executes does not touch the stream, and the
- * guest's own descriptors get the numbers that they would get without a recorder.
+ * A separate thread sends it. That thread has a private table of file descriptors. A guest that
+ * closes all descriptors, forks or executes therefore does not affect the stream, and the guest's
+ * descriptors get the numbers that they would get without a recorder.
  */
 #ifndef TIERWISE_WIRE_H
 #define TIERWISE_WIRE_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Changes with every change of the messages; the recording process refuses another. */
+/* It changes with every change of the messages; the recording process refuses other versions. */
 #define WIRE_VERSION 2
 
 enum wire_page_kind { WIRE_ANON = 0, WIRE_FILE = 1 };
@@ -87,18 +87,19 @@ struct wire_buffer {
 
 void wire_append(struct wire_buffer *buffer, const void *bytes, size_t length);
 
-/* Connects to the recording process's socket; `on_cut` runs on a thread of its own at each
+/* Connects to the recording process's socket; `on_cut` runs on a separate thread at each
  * request. */
 void wire_open(const char *socket_path, void (*on_cut)(void));
 
-/* Hands a message to the sender and empties the buffer; waits while the one before is being sent.
+/* Passes a message to the sender and empties the buffer. It waits until the previous message has
+ * been sent.
  */
 void wire_send(struct wire_buffer *buffer);
 
-/* Waits until everything handed over has been sent. */
+/* Waits until all passed messages have been sent. */
 void wire_flush(void);
 
-/* False once the recording process has exited. */
+/* Returns false after the recording process has exited. */
 bool wire_is_open(void);
 
 #endif

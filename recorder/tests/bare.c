@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A program without a C library, so that it does the same under any emulator: it writes 64 pages,
- * reads them in strides, modifies them in place and crosses lines and pages. Build with
- * gcc -O1 -static -nostdlib -fno-stack-protector -mno-sse.
+ * A program without a C library, so that it behaves the same under any emulator: it writes 64
+ * pages, reads them in strides, modifies them in place and crosses lines and pages. Build with gcc
+ * -O1 -static -nostdlib -fno-stack-protector -mno-sse.
  */
 #define PAGE 4096UL
 

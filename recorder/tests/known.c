@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A program whose every access to the pages it reports is known: known SCENARIO REPORT [FILE].
- * Each line of REPORT names a region: "NAME ADDRESS". crates/tierwise-trace/tests/recorder.rs knows
- * what each scenario does and checks the recording.
+ * A program all of whose accesses to the reported pages are known: known SCENARIO REPORT [FILE].
+ * Each line of REPORT names a region: "NAME ADDRESS". crates/tierwise-trace/tests/recorder.rs has
+ * the accesses of each scenario and checks the recording.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -86,7 +86,7 @@ static void scenario_unmap(void)
     store_each(memory, 10);
 }
 
-/* 10 pages written; the first 4 given back and the first 2 of them written again. */
+/* 10 pages written; the first 4 discarded, and the first 2 of them written again. */
 static void scenario_discard(void)
 {
     volatile uint64_t *memory = anonymous(10);
@@ -132,7 +132,8 @@ static void scenario_file(const char *path)
     store_each(shared, 4);
 }
 
-/* Two bytes ranges of a file read: pages 1 and 2 by pread, then page 0 by read, into other pages.
+/* Two byte ranges of a file are read: pages 1 and 2 by pread, then page 0 by read, into other
+ * pages.
  */
 static void scenario_read(const char *path)
 {
@@ -180,7 +181,7 @@ static void *store_fifty(void *page)
     return NULL;
 }
 
-/* Ten threads one after the other, each with 50 stores to a page of its own. */
+/* Ten threads, one after the other, each with 50 stores to its own page. */
 static void scenario_relay(void)
 {
     volatile uint64_t *memory = anonymous(10);
@@ -217,7 +218,7 @@ static void scenario_sweep(void)
     }
 }
 
-/* Closes every file descriptor it may have and writes 5 pages. */
+/* Closes every possible file descriptor and writes 5 pages. */
 static void scenario_close(void)
 {
     volatile uint64_t *memory = anonymous(5);
@@ -235,7 +236,7 @@ static void scenario_wait(void)
     pause();
 }
 
-/* Tells its process id and writes the same 5 pages until it is killed. */
+/* Reports its process id and writes the same 5 pages until it is killed. */
 static void scenario_spin(void)
 {
     volatile uint64_t *memory = anonymous(5);

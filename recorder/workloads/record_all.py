@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Records the programs of traces/ again: record_all.py [NAME...], all of them without a name.
+"""Records the programs of traces/ again: record_all.py [NAME...]; without a name, all of them.
 
 record_all.py --list names them; record_all.py --table renews the table in traces/README.md.
 
 Needs redis-server, memcached, zstd, gcc and qemu-user from Debian, cargo, and Python 3 with venv.
-What is made on the way (Python packages, graphs, databases, archives) goes to recorder/build/ and
-stays there for the next time. RECORD is the recorder's command (default: tierwise record), TRACES
-the directory that the traces go to (default: traces/). A trace that exists is replaced.
+Intermediate files (Python packages, graphs, databases, archives) are kept in recorder/build/ for
+the next recording. RECORD is the recorder's command (default: tierwise record), TRACES the
+directory of the traces (default: traces/). An existing trace is replaced.
 """
 
 import dataclasses
@@ -28,21 +28,22 @@ RECORD = shlex.split(os.environ.get("RECORD", "tierwise record"))
 MARKS = BUILD / "marks.fifo"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PYTHON = BUILD / "venv" / "bin" / "python"
-# The last two are what networkit needs; fixed, because zstd compresses them.
+# networkit needs the last two. The versions are fixed, because zstd compresses the packages.
 PYTHON_PACKAGES = ("networkit==11.2.2", "networkx==3.6.1", "numpy==2.4.6", "scipy==1.17.1")
 
 # A 32 MiB cache in front of 130 MB would hold a quarter of the program; in front of the 100 GB that
 # tiered machines serve it holds a few thousandths. 2 MiB is a sixtieth.
 LLC = "2MiB/16"
-# YCSB's 1000 bytes a record: about 130 MB resident in either store.
+# With YCSB's 1000 bytes per record, about 130 MB are resident in either store.
 RECORDS = 110_000
-# 2^18 vertices of 16 edges, each stored at both ends in 8 bytes: 64 MiB, beside the edge list.
+# 2^18 vertices with 16 edges each, every edge stored at both ends in 8 bytes: 64 MiB, beside the
+# edge list.
 GRAPH_SCALE = 18
 # Branches of 100 000 accounts: a bank of about 120 MB.
 BANK_SCALE = 8
 # Nodes on each side of the road grid: 62 500 nodes of CPython objects, about 100 MB.
 GRID_SIDE = 250
-# Windows that are kept of a load phase, which has many and of which only the first touches matter.
+# Windows that remain of a load phase, which has many and of which only the first touches matter.
 LOAD_WINDOWS = 10
 # XSBench's 68 nuclides with this many energies each (its small problem has 11 303): 130 MiB, nine
 # tenths of it the index of the unionized grid.
@@ -53,7 +54,7 @@ RECORDER_START_S = 30
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """One trace: the length of its windows, and its command."""
+    """A trace's recording: the length of its windows, and its command."""
 
     window: int
     program: Callable
@@ -67,7 +68,7 @@ def recorder(name, recording, command):
     limit = ["--max-instructions", str(recording.limit)] if recording.limit else []
     trace = TRACES / f"{name}.twt"
     MARKS.unlink(missing_ok=True)
-    # Relative, because the trace keeps the command and goes to other machines.
+    # Paths are relative, because the trace contains the command and is used on other machines.
     words = [
         os.path.relpath(word, HERE) if isinstance(word, pathlib.Path) else str(word)
         for word in command
@@ -93,13 +94,13 @@ def recorder(name, recording, command):
 
 
 def wait(process, name):
-    """Waits for a recorder; a failed one ends the script."""
+    """Waits for a recorder; its failure ends the script."""
     if process.wait() != 0:
         sys.exit(f"record_all.py: {name}: the recorder exited with {process.returncode}")
 
 
 def await_marks(process, name):
-    """Waits until the recorder has made its FIFO."""
+    """Waits until the recorder has created its FIFO."""
     deadline = time.monotonic() + RECORDER_START_S
     while not MARKS.is_fifo():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -134,7 +135,7 @@ def record_server(name, recording, command, store, port):
 
 
 def redis(name, recording):
-    """redis-server without persistence, YCSB workload."""
+    """Records redis-server without persistence under a YCSB workload."""
     command = [
         "redis-server",
         "--port",
@@ -150,8 +151,9 @@ def redis(name, recording):
 
 
 def memcached(name, recording):
-    """memcached with memory for every record, YCSB workload."""
-    # -A lets the client end it; one worker thread, because there is one connection.
+    """Records memcached with memory for every record under a YCSB workload."""
+    # With -A the client can end the server. There is one worker thread, because there is one
+    # connection.
     command = [
         "memcached",
         "-p",
@@ -172,7 +174,7 @@ def memcached(name, recording):
 
 
 def graph(name, recording):
-    """One of GAP's kernels in networkit."""
+    """Records one of GAP's kernels in networkit."""
     kernel, kind, trials = recording.parameters
     edges = made(
         f"{kind}{GRAPH_SCALE}.npy",
@@ -182,22 +184,22 @@ def graph(name, recording):
 
 
 def sqlite(name, recording):
-    """TPC-B transactions on SQLite."""
+    """Records TPC-B transactions on SQLite."""
     where, transactions = recording.parameters
     bank = made("bank.db", lambda out: run([python(), "sqlite/prepare.py", BANK_SCALE, out]))
-    # A run changes its file; the next one starts from the same rows.
+    # A run changes its file, so each run gets a copy with the same rows.
     working = shutil.copyfile(bank, BUILD / "bank-working.db")
     wait(recorder(name, recording, [python(), "sqlite/run.py", where, working, transactions]), name)
 
 
 def search(name, recording):
-    """A search in NetworkX."""
+    """Records a search in NetworkX."""
     kind, queries = recording.parameters
     wait(recorder(name, recording, [python(), "search/run.py", kind, GRID_SIDE, queries]), name)
 
 
 def xsbench(name, recording):
-    """Look-ups of cross sections, in C."""
+    """Records look-ups of cross sections in C."""
     (lookups,) = recording.parameters
     program = made(
         "xsbench", lambda out: run(["cc", "-O2", "-std=gnu11", "-o", out, "xsbench/xsbench.c"])
@@ -206,7 +208,7 @@ def xsbench(name, recording):
 
 
 def zstd(name, recording):
-    """zstd with a 128 MiB window, on Python packages; it has no load phase."""
+    """Records zstd with a 128 MiB window on Python packages; it has no load phase."""
     archive = made("packages.tar", archive_packages)
     command = ["zstd", "--long=27", "--single-thread", "-q", "-f", archive, "-o", BUILD / "out.zst"]
     process = recorder(name, recording, command)
@@ -222,7 +224,7 @@ def run(command, **options):
 
 
 def python():
-    """The interpreter of an environment that has the packages."""
+    """Returns the interpreter of an environment with the packages."""
     if not PYTHON.exists():
         run([sys.executable, "-m", "venv", PYTHON.parents[1]])
         run([PYTHON, "-m", "pip", "install", "-q", *PYTHON_PACKAGES])
@@ -230,10 +232,10 @@ def python():
 
 
 def made(file_name, make):
-    """The file in recorder/build, made by `make(path)` the first time."""
+    """Returns the file in recorder/build; `make(path)` creates it the first time."""
     path = BUILD / file_name
     if not path.exists():
-        # The name ends alike: numpy appends .npy to names without it.
+        # The suffix is the same, because numpy appends .npy to other names.
         half_made = BUILD / f"half-made-{file_name}"
         make(half_made)
         half_made.rename(path)
@@ -241,7 +243,7 @@ def made(file_name, make):
 
 
 def archive_packages(out):
-    """A tar of two of the packages as pip installed them, the same on every machine."""
+    """Makes a tar of two of the installed packages that is the same on every machine."""
     (packages,) = python().parents[1].glob("lib/python*/site-packages")
 
     def plain(member):
@@ -298,7 +300,7 @@ for package in ("networkit", "networkx", "numpy", "scipy"):
 
 
 def versions():
-    """The table of recordings: a line per program."""
+    """Returns the programs' versions, one line per program."""
     commands = (
         ["redis-server", "--version"],
         ["memcached", "--version"],

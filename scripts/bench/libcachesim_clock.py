@@ -15,8 +15,8 @@ import numpy as np
 def main():
     sequence, ours = sys.argv[1], json.load(open(sys.argv[2]))
     pages = np.fromfile(sequence, dtype="<u4")
-    # oracleGeneral records: time u32, object u64, size u32, next access i64; what libCacheSim reads
-    # fastest.
+    # Records in the format oracleGeneral, which libCacheSim reads fastest: time u32, object u64,
+    # size u32, next access i64.
     records = np.zeros(
         len(pages), dtype=[("time", "<u4"), ("id", "<u8"), ("size", "<u4"), ("next", "<i8")]
     )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Replays one sequence of pages with Tierwise's clock and with libCacheSim's, and prints both rates
-# and their ratio. libCacheSim (PyPI, GPL-3) is installed in an environment of its own: it is an
-# oracle, not a part.
+# and their ratio. libCacheSim (PyPI, GPL-3) is installed in a separate environment: it is a
+# reference, not a part of the project.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 trace=$1

@@ -94,7 +94,7 @@ impl From<TraceError> for Failure {
     }
 }
 
-/// True if the system has no room for what is written.
+/// Returns true if the error reports that there is no space for more data.
 fn no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(error.kind(), FileTooLarge | QuotaExceeded | StorageFull)

@@ -110,8 +110,8 @@ pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
     Ok(recipe)
 }
 
-/// Returns the signals that a recipe's policy requires on a machine. Recipes that learn get a
-/// learner that does not: their signals are the same.
+/// Returns the signals that a recipe's policy requires on a machine. A recipe that learns gets a
+/// learner that does not learn; its signals are the same.
 pub fn signals(recipe: &Recipe, topology: &Topology) -> Result<Signals, Failure> {
     let learning: Arc<dyn Learning> = Arc::new(Null);
     let ctx = BuildContext { topology, seed: 0, learning: Some(&learning) };

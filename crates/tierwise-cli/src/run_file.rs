@@ -21,7 +21,7 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// allocate.
 const MAX_RATIO: u64 = 128;
 
-/// Bytes that any record may unpack to besides.
+/// Bytes that any record may unpack to in addition.
 const ALLOWANCE_BYTES: u64 = 256 << 10;
 
 /// Writes a record into a file that was opened for `path`.
@@ -43,7 +43,7 @@ fn json(record: &RunRecord, out: &mut dyn Write) -> CommandResult {
     Ok(out.flush()?)
 }
 
-/// Text that may have so many bytes more.
+/// A reader that fails when the text has more than the bytes left.
 struct Bounded<R> {
     text: R,
     left: u64,

@@ -12,8 +12,7 @@ use crate::number::{counted, grouped};
 use crate::output;
 use crate::table::{new_table, write_table};
 
-/// Decisions and notices shown, the newest: as many as a reader takes in at a glance. `--json` has
-/// all.
+/// Number of newest decisions and notices shown: few enough to read at a glance. `--json` has all.
 const LINES: usize = 8;
 
 const HEAD: Style = Style::new().bold();

@@ -108,7 +108,7 @@ fn write_lines(out: &mut impl Write, table: &Table, marked: Option<usize>) -> Co
     let head = lines.len().saturating_sub(table.row_count());
     for (i, line) in lines.iter().enumerate() {
         let line = line.trim_end();
-        // Of a table with wrapped rows only the first line is certainly the head.
+        // If rows are wrapped, only the first line is certainly the head.
         let style = match i.checked_sub(head) {
             _ if i == 0 => HEAD,
             None if table.width().is_none() => HEAD,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up() {
+    fn table_columns_line_up() {
         let mut table = new_table(vec!["A".into(), "B".into()]);
         table.add_row(["long name", "1"]).add_row(["x", "1,000"]);
         let mut out = Vec::new();

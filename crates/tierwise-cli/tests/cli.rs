@@ -1,4 +1,4 @@
-//! The command from outside: exit codes, messages, and what is written where.
+//! Tests of the command as a process: exit codes, messages, and written files.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -176,7 +176,7 @@ fn simulate_writes_points_in_order() {
 
 #[cfg(feature = "parquet")]
 #[test]
-fn simulate_writes_parquet() {
+fn simulate_writes_a_parquet_file() {
     let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);
     let file = directory.name("points.parquet");

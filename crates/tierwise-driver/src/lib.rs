@@ -8,7 +8,7 @@ use tierwise_core::migrate::MoveOutcome;
 use tierwise_core::observe::Observation;
 use tierwise_core::world::World;
 
-/// Receives each step of the loop. It cannot change its course.
+/// Receives each step of the loop. It cannot change the course of the loop.
 pub trait Observer<W> {
     /// The world was observed.
     fn observed(&mut self, _world: &W, _observation: &Observation) {}

@@ -1,4 +1,4 @@
-//! An operator's files: any text is accepted, or refused with a line of it.
+//! Targets for an operator's files: each text is accepted, or refused with one of its lines.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::machine::{Machine, TierModel};
 use tierwise_sim::scenario::Scenario;
 
-/// A recipe of which a policy can be made, or a refusal that names a line.
+/// Checks that a text makes a policy, or a refusal that names a line.
 pub(crate) fn recipe(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let size = Bytes(1 << 26);
@@ -21,7 +21,8 @@ pub(crate) fn recipe(bytes: &[u8]) {
     }
 }
 
-/// A scenario with a machine that can hold a page, or a refusal that names a line.
+/// Checks that a text makes a scenario whose machine can hold a page, or a refusal that names a
+/// line.
 pub(crate) fn scenario(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Scenario::parse("s.toml", text, Path::new("base")) {
@@ -37,7 +38,7 @@ pub(crate) fn scenario(bytes: &[u8]) {
     }
 }
 
-/// A configuration of the daemon, or a refusal.
+/// Checks that a text makes a configuration of the daemon, or a refusal.
 pub(crate) fn daemon(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Err(error) = tierwised::config::Config::parse("tierwised.toml", text) {

@@ -1,7 +1,9 @@
-//! Arbitrary bytes as a trace: they never panic, and never cost memory out of proportion.
+//! Targets that read arbitrary bytes as a trace: no bytes cause a panic, or take memory out of
+//! proportion to their number.
 //!
-//! Bytes taken as a whole file seldom get past the checksums, so they are also given as the content
-//! of frames with correct checksums: the first byte sets how the rest is cut into windows.
+//! Bytes that are read as a whole file seldom pass the checksums. They are therefore also read as
+//! the content of frames with correct checksums. The first byte then sets how the rest is cut into
+//! windows.
 use std::io::{Cursor, Write};
 
 use tierwise_trace::cut::{Cut, Merge, WindowSelection};

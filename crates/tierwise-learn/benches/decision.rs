@@ -1,11 +1,11 @@
-//! The cost of a decision for a thousand tenants: the plan of a second, partition and selection,
-//! one core.
+//! The cost of a decision for a thousand tenants: one plan for one second, with partition and
+//! selection, on one core.
 //!
-//! Every tenth tenant is latency-critical, all have 256 pages, half of them in fast memory, and a
-//! hundredth of all pages is sampled between two decisions, others each time. Moves are answered as
-//! done.
+//! Every tenth tenant is latency-critical. Each tenant has 256 pages, half of them in fast memory.
+//! Between two decisions a hundredth of all pages is sampled, a different hundredth each time.
+//! Every move succeeds.
 //!
-//! `cargo bench -p tierwise-learn --bench decision -- mtat` measures one of them.
+//! `cargo bench -p tierwise-learn --bench decision -- mtat` measures one recipe.
 
 // A benchmark may fail as a test may.
 #![allow(clippy::unwrap_used)]
@@ -94,7 +94,7 @@ impl Host {
         Self { engine, seen, usage, now: Timestamp::ZERO, step: 0 }
     }
 
-    /// The observation of a second, which costs nothing here.
+    /// Makes the observation of a second. The benchmark does not time it.
     fn see(&mut self) {
         self.now = self.now + Duration::from_secs(1);
         self.step += 1;
@@ -125,7 +125,7 @@ impl Host {
         self.seen.allocated.clear();
     }
 
-    /// The decision. Returns how long it took.
+    /// Decides once, and returns the duration.
     fn decide(&mut self) -> Duration {
         let started = Instant::now();
         let moves = self.engine.poll_plan(self.now).map(|plan| plan.moves.clone());

@@ -7,7 +7,7 @@ use tierwise_core::learn::Objective;
 use tierwise_core::profile::Profile;
 use tierwise_core::units::Bytes;
 
-/// Profiles, and the step.
+/// The tenants' profiles, and the step in bytes.
 struct Smallest(Vec<Profile>, u64);
 
 impl Objective for Smallest {
@@ -20,8 +20,8 @@ impl Objective for Smallest {
     }
 }
 
-/// 33 points a gigabyte apart, as in section 4 of MTAT; the more a tenant has to gain, the higher
-/// `i`.
+/// A profile of 33 points, one gigabyte apart (MTAT, section 4). A tenant with a higher `i` gains
+/// more from fast memory.
 fn profile(i: usize) -> Option<Profile> {
     let gain = 0.2 + 0.1 * (i % 8) as f64;
     let point = |gb: u64| (Bytes(gb << 30), 1.0 - gain * (1.0 - (gb as f64 / 32.0).sqrt()));
@@ -30,7 +30,7 @@ fn profile(i: usize) -> Option<Profile> {
 
 fn main() {
     for tenants in [2, 4, 16, 64, 256, 1000] {
-        // As the partitioner has it: 1 GB, or an eighth of an even part.
+        // The partitioner's step: 1 GB, or an eighth of an even part.
         let part: u64 = (64 << 30) / tenants as u64;
         let step = (part / 8).min(1 << 30);
         let objective = Smallest((0..tenants).filter_map(profile).collect(), step);

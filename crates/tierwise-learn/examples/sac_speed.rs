@@ -1,4 +1,4 @@
-//! Prints what one decision and one training step of the learner take.
+//! Prints the duration of one decision and of one training step of the learner.
 //!
 //! `cargo run --release -p tierwise-learn --example sac_speed`
 
@@ -16,7 +16,7 @@ fn state(run: usize) -> [f32; 3] {
     [0.0, 1.0, 2.0].map(|shift| ((run as f32) * 0.37 + shift).sin().abs())
 }
 
-/// Median and 99th percentile of what `work` takes, in microseconds.
+/// The median and the 99th percentile of the duration of `work`, in microseconds.
 fn measure(runs: usize, mut work: impl FnMut(usize)) -> (f64, f64) {
     let mut times: Vec<Duration> = (0..runs)
         .map(|run| {
@@ -31,7 +31,7 @@ fn measure(runs: usize, mut work: impl FnMut(usize)) -> (f64, f64) {
 }
 
 fn main() -> Result<(), SacError> {
-    // No training of `store`'s own: each step is timed here.
+    // `store` must not train: this program times each step.
     let config = SacConfig { train_every: usize::MAX, ..SacConfig::default() };
     let mut learner = Sac::new(&config, 1)?;
     for run in 0..1000 {

@@ -4,12 +4,12 @@ use tierwise_core::learn::{Agent, AgentState, Experience};
 
 use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
 
-/// An agent that learns as it acts: each experience is stored, and whenever 50 new ones are in, it
-/// is trained (section 4).
+/// An agent that learns while it acts. It stores each experience, and trains after every 50 new
+/// ones (section 4).
 ///
-/// A new agent explores: its actions are drawn from its policy. One that starts as a trained model
-/// takes the middle of its policy, as exploring would cost its tenant the SLO that the model was
-/// trained for.
+/// A new agent explores: it samples its actions from its policy. An agent that starts from a
+/// trained model takes the mean of its policy, because exploration would cost its tenant the SLO
+/// that the model was trained for.
 ///
 /// ```
 /// use tierwise_core::learn::{Agent, AgentState};
@@ -28,7 +28,7 @@ pub struct SacAgent {
 }
 
 impl SacAgent {
-    /// An agent that knows nothing yet.
+    /// An agent without experience.
     ///
     /// # Errors
     /// A setting is out of range.
@@ -36,7 +36,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::new(config, seed)?, trained: false, learned: 0 })
     }
 
-    /// An agent that starts as the model in a file of [`Sac::save`].
+    /// An agent that starts from the model in a file of [`Sac::save`].
     ///
     /// # Errors
     /// Like [`Sac::load`].
@@ -44,7 +44,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
     }
 
-    /// An agent that starts as the model in these bytes, which errors call `name`.
+    /// An agent that starts from the model in these bytes. Errors use `name` for them.
     pub(crate) fn of(
         name: &str,
         bytes: &[u8],
@@ -54,7 +54,7 @@ impl SacAgent {
         Ok(Self { sac: Sac::read(name, bytes, config, seed)?, trained: true, learned: 0 })
     }
 
-    /// The learner, to save it.
+    /// The learner, which the caller can save.
     pub fn sac(&self) -> &Sac {
         &self.sac
     }
@@ -77,14 +77,13 @@ impl Agent for SacAgent {
             action: experience.action as f32,
             reward: experience.reward as f32,
             next: numbers(experience.next),
-            // A tenant's load never ends: no state is the last.
+            // A tenant's load does not end, so no state is the last.
             done: false,
         });
     }
 
-    /// The file of a trained model does not hold how many experiences it was trained on. With one
-    /// this is the largest number, so that no caller waits for a trained agent to have learned
-    /// enough.
+    /// The number of experiences. The file of a trained model does not contain it, so a trained
+    /// agent returns the largest number: no caller then waits for it to learn.
     fn experience(&self) -> u64 {
         if self.trained { u64::MAX } else { self.learned }
     }

@@ -1,10 +1,10 @@
 //! MTAT's division of fast memory among best-effort tenants: simulated annealing (section 3.2.2,
 //! algorithm 2).
 //!
-//! Each iteration draws two tenants and moves a step of memory from one to the other. A better
-//! division is kept; one that is worse by `d` is kept with probability `exp(-d / T)`, so that the
-//! search leaves local optima. The temperature `T` decays by a factor at each iteration, and the
-//! best division found is the answer.
+//! Each iteration draws two tenants and moves a step of memory from one to the other. The search
+//! keeps a better division. With probability `exp(-d / T)` it also keeps one that is worse by `d`,
+//! so that it leaves local optima. The temperature `T` decays by a factor at each iteration, and
+//! the best division found is the answer.
 //!
 //! ```
 //! use tierwise_core::learn::Objective;
@@ -25,35 +25,36 @@
 //! assert_eq!(anneal(&Smallest, &[40, 40], 1), [20, 60]);
 //! ```
 //!
-//! The crate argmin has simulated annealing too. It does not fit: it accepts a worse solution with
-//! probability `1 / (1 + exp(d / T))` (`SimulatedAnnealing::next_iter`), half of algorithm 2's at
-//! high temperatures, with no way to choose another; and it owns a clone of its problem, while an
-//! [`Objective`] is borrowed.
+//! The crate argmin has simulated annealing too. It does not fit, for two reasons. It accepts a
+//! worse solution with probability `1 / (1 + exp(d / T))` (`SimulatedAnnealing::next_iter`), half
+//! of algorithm 2's at high temperatures, and the caller cannot choose another. It owns a clone of
+//! its problem, while an [`Objective`] is borrowed.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tierwise_core::learn::Objective;
 
 /// T at the start, in units of normalised performance: a step that costs a tenth of the smallest
-/// performance is taken with probability 0.37. The paper determined its own by experiment and does
-/// not print it.
+/// performance is accepted with probability 0.37. The paper determined its own value by experiment
+/// and does not publish it.
 const FIRST_TEMPERATURE: f64 = 0.1;
 
-/// T at the end: a step that costs a thousandth is taken with probability 0.00005.
+/// T at the end: a step that costs a thousandth is accepted with probability 0.00005.
 const LAST_TEMPERATURE: f64 = 1e-4;
 
-/// Iterations a tenant. An even part is eight steps or more, and of the pairs drawn, one in as many
-/// as there are tenants concerns the worst-off one: a thousand let it cross the range some ten
-/// times.
+/// Iterations per tenant. An even part is eight steps or more. With n tenants, one in n of the
+/// pairs drawn concerns the worst-off tenant. A thousand iterations per tenant let its part cross
+/// the range some ten times.
 const ITERATIONS: u64 = 1000;
 
-/// Most iterations of one search: at the 110 ns that one takes (`examples/annealing_speed.rs`), 7
-/// ms. Beyond 64 tenants there are fewer for each, and the answer is further from the best.
+/// The maximum number of iterations of one search. They take 7 ms, at 110 ns each
+/// (`examples/annealing_speed.rs`). With more than 64 tenants each has fewer, and the result is
+/// further from the optimum.
 const MAX: u64 = 64_000;
 
-/// The smallest of several numbers, of which some change: a tree of the smaller of two.
+/// A tournament tree: it keeps the smallest of several numbers while some of them change.
 struct Tournament {
-    /// The numbers from the middle on; each node before is the smaller of its two children.
+    /// The second half holds the numbers. Each earlier node is the smaller of its two children.
     tree: Vec<f64>,
 }
 
@@ -82,8 +83,8 @@ impl Tournament {
     }
 }
 
-/// The best division that algorithm 2 finds from `start`, keeping the sum. Equal seeds find equal
-/// divisions.
+/// Returns the best division that algorithm 2 finds from `start`, with the same sum. Both have one
+/// entry per tenant, in the objective's units. Equal seeds give equal divisions.
 pub fn anneal(objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
     let tenants = start.len();
     let mut best = start.to_vec();
@@ -100,7 +101,7 @@ pub fn anneal(objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {
     let (mut best_value, mut temperature) = (value, FIRST_TEMPERATURE);
     for _ in 0..iterations {
         temperature *= decay;
-        // The order of the two is the sign of the step.
+        // The order of the pair sets the sign of the step.
         let to = rng.random_range(0..tenants);
         let from = (to + rng.random_range(1..tenants)) % tenants;
         let moved = step.min(now[from]);
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// Equation 3 over profiles, a unit a byte.
+    /// Equation 3 over profiles; a unit is a byte.
     struct Smallest(Vec<Profile>);
 
     impl Objective for Smallest {
@@ -163,7 +164,7 @@ mod tests {
     }
 
     fn profile() -> impl Strategy<Value = Profile> {
-        // Rising and concave or not: three random gains.
+        // Profiles that rise, concave or not: three random gains.
         (1.0f64..10.0, 0.1f64..5.0, 0.0f64..5.0, 0.0f64..5.0).prop_map(|(base, a, b, c)| {
             let points = [(0, base), (8, base + a), (16, base + a + b), (24, base + a + b + c)];
             Profile::new(points.map(|(size, t)| (Bytes(size), t)).to_vec()).unwrap()

@@ -1,9 +1,9 @@
 //! Learners that decide how much fast memory a tenant gets.
 //!
-//! The core decides and does not learn: it gets agents and searches from a [`Learning`]. This crate
-//! is one, after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner of its
-//! partition policy maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its search for a
-//! fair division.
+//! The core decides and does not learn: a [`Learning`] supplies its agents and searches. This crate
+//! implements one, after MTAT (Kim et al., Middleware 2025): [`sac`] is the reinforcement learner
+//! of its partition policy maker, [`SacAgent`] one tenant's agent over it, and [`anneal`] its
+//! search for a fair division.
 //!
 //! ```
 //! use tierwise_core::engine::{Engine, EngineConfig};
@@ -31,13 +31,12 @@ pub use annealing::anneal;
 use forest::Forest;
 use sac::SacConfig;
 
-/// The trained model that ships (models/README.md): the name that recipes call it by, and the file
-/// of [`sac::Sac::save`].
+/// The trained model that ships (models/README.md): its name in recipes, and its file, which
+/// [`sac::Sac::save`] wrote.
 const SHIPPED: (&str, &[u8]) =
     ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
 
-/// The slowdown classifier that ships (models/README.md): the name that recipes call it by, and its
-/// file.
+/// The slowdown classifier that ships (models/README.md): its name in recipes, and its file.
 const SLOWDOWN: (&str, &[u8]) =
     ("memstrata-slowdown-5", include_bytes!("../../../models/memstrata/slowdown-5.onnx"));
 

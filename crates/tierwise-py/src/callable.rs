@@ -11,7 +11,7 @@ use crate::stop;
 /// A state in Python's form: usage ratio, access ratio, load.
 pub(crate) type PythonState = (f64, f64, f64);
 
-/// As a tuple.
+/// Converts a state to a tuple.
 pub(crate) fn tuple(state: AgentState) -> PythonState {
     (state.usage_ratio, state.access_ratio, state.load)
 }
@@ -19,7 +19,7 @@ pub(crate) fn tuple(state: AgentState) -> PythonState {
 /// Clamps an action to the allowed range (MTAT, algorithm 1, line 5).
 ///
 /// # Errors
-/// It is no finite number.
+/// The action is not a finite number.
 pub(crate) fn action(action: f64) -> PyResult<f64> {
     if action.is_finite() {
         return Ok(action.clamp(-1.0, 1.0));

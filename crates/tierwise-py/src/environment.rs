@@ -70,7 +70,7 @@ impl Environment {
         self.duration.as_secs_f64()
     }
 
-    /// Starts a run and goes to its first decision.
+    /// Starts a run and advances to its first decision. Returns the state.
     fn reset(&mut self, py: Python<'_>, seed: u64) -> PyResult<PythonState> {
         self.close(py);
         let (prepared, recipe) = (Arc::clone(&self.prepared), self.recipe.clone());

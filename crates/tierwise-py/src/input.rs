@@ -28,7 +28,7 @@ pub(crate) fn scenario(path: &Path, changes: &ScenarioChanges<'_>) -> PyResult<S
     let text = text(path)?;
     let base = path.parent().unwrap_or(Path::new("."));
     let file = path.to_string_lossy();
-    // The file as it is comes first, because only there are lines the user's.
+    // The unchanged file is parsed first, because only its lines are the user's.
     let scenario = Scenario::parse(&file, &text, base).map_err(refuse)?;
     if changes.overrides.is_none() && changes.load.is_none() {
         return Ok(scenario);
@@ -74,7 +74,7 @@ fn workloads(root: &mut Table) -> impl Iterator<Item = &mut Table> {
     all.into_iter().flatten().filter_map(Value::as_table_mut)
 }
 
-/// Puts a value at a path, and makes the tables on the way that are missing.
+/// Sets the value at a path, and creates the missing tables of that path.
 fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
     let mut keys = path.split('.');
     let last = keys.next_back().unwrap_or_default();

@@ -6,8 +6,8 @@
 //! ([`environment::Environment`], for Gymnasium). [`sac::PythonSac`] is the learner that ships with
 //! Tierwise.
 //!
-//! Python's lock is released while a simulation runs. Text (JSON) crosses the border where
-//! structure does; the package turns it into dictionaries.
+//! Python's lock is released while a simulation runs. Structured data crosses to Python as JSON
+//! text, which the package converts to dictionaries.
 
 #![warn(unreachable_pub)]
 
@@ -22,7 +22,7 @@ mod simulation;
 mod stop;
 mod switch;
 
-/// The module.
+/// The Python module `_tierwise`.
 #[pyo3::pymodule]
 mod _tierwise {
     #[pymodule_export]

@@ -56,7 +56,8 @@ impl Running {
         Self { decisions, actions, thread: Thread { handle: Some(thread), process: process::id() } }
     }
 
-    /// True if its thread is in this process: a fork does not have its parent's.
+    /// Returns true if the run's thread is in this process. A forked child does not have its
+    /// parent's threads.
     pub(crate) fn is_here(&self) -> bool {
         self.thread.process == process::id()
     }
@@ -64,7 +65,7 @@ impl Running {
     /// Ends the run.
     ///
     /// # Errors
-    /// It had ended with an error.
+    /// The run ended with an error.
     pub(crate) fn end(self) -> Result<(), SimError> {
         let Self { decisions, actions, mut thread } = self;
         drop((decisions, actions));
@@ -76,8 +77,8 @@ impl Running {
     }
 }
 
-/// Puts the learner that ships back in its place, also if the run panicked: as long as the switch
-/// has the remote one, its channel is open.
+/// Sets the shipped learner again, also if the run panicked. While the switch holds the remote
+/// learner, that learner's channel is open.
 struct Back(Arc<Switch>);
 
 impl Drop for Back {

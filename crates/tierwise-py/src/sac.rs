@@ -29,17 +29,17 @@ impl PythonSac {
         sac::Sac::load(path, &SacConfig::default(), seed).map(Self).map_err(sac_error)
     }
 
-    /// A sampled action, for exploring.
+    /// A sampled action, for exploration.
     fn act(&mut self, state: State) -> f32 {
         self.0.act(state.into())
     }
 
-    /// The action at the middle of the actor's distribution.
+    /// The action at the mean of the actor's distribution.
     fn act_mean(&self, state: State) -> f32 {
         self.0.act_mean(state.into())
     }
 
-    /// Remembers a transition; true if it was trained on it.
+    /// Stores a transition. Returns true if a training followed.
     fn store(
         &mut self,
         py: Python<'_>,

@@ -13,9 +13,9 @@ use crate::input::{self, ScenarioChanges};
 use crate::stop;
 use crate::switch::Switch;
 
-/// Rounds of the engine between two checks for Ctrl-C: a round takes
-/// microseconds to milliseconds, taking Python's lock about as long as the shortest. A recipe that
-/// is never woken has one round only, and cannot be interrupted.
+/// Rounds of the engine between two checks for Ctrl-C: a round takes microseconds to milliseconds,
+/// and acquiring Python's lock takes about as long as the shortest round. A recipe that is never
+/// woken has one round only, and cannot be interrupted.
 const ROUNDS_BETWEEN_SIGNALS: u32 = 64;
 
 /// A scenario with its traces loaded, to be run any number of times.

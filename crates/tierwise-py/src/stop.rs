@@ -1,8 +1,7 @@
 //! Ends a simulation from within.
 //!
-//! A run has no way out but its end: an agent answers with an action, and progress is only
-//! reported. Unwinding leaves it anyway, and drops the engine and the host on the way as any other
-//! return would.
+//! A run has no early return: an agent answers with an action, and progress is only reported.
+//! Unwinding leaves the run, and drops the engine and the host as any return does.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

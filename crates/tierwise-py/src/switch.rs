@@ -13,7 +13,7 @@ impl Switch {
         Self(Mutex::new(tierwise_learn::learning()))
     }
 
-    /// From the next run on.
+    /// Sets the learner of the following runs.
     pub(crate) fn set(&self, learning: Arc<dyn Learning>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = learning;
     }

@@ -2,28 +2,29 @@
 /*
  * btree RECORDS OPERATIONS: a store in memory, a B+ tree with nodes of a page. RECORDS records are
  * inserted in random order, so that neighbours in the tree are anywhere in memory. Then nine of ten
- * operations ask for the last fifth of the keys: most read a record, some replace one, a few insert
- * a new one. The hot memory is single pages everywhere.
+ * operations use the last fifth of the keys: most read a record, some replace one, a few insert a
+ * new one. The hot memory is single pages at random places.
  *
- * Prints a JSON line when its memory is filled, and one at the end with its seconds and a checksum
- * of what was read, which depends on the arguments alone.
+ * It prints a JSON line when its memory is filled, and one at the end with its seconds and a
+ * checksum of the data read, which depends only on the arguments.
  */
 #include "kvdraw.h"
 
 /* TPC-B's rows have at least 100 bytes; with its key a record takes two lines. */
 #define VALUE_WORDS 15
-/* What fits into a page beside the count. */
+/* The entries that fit into a page beside the count. */
 #define MAX_LEAF 31
 #define MAX_INNER 255
-/* A tree of so many levels of half-full nodes is larger than any guest. */
+/* A tree with this many levels of half-full nodes is larger than any guest. */
 #define MAX_LEVELS 6
-/* Of a thousand operations: YCSB's B writes 50; the new ones make splits and little memory. */
+/* Shares of a thousand operations. YCSB's B writes 50; one insert causes splits and takes little
+ * memory. */
 enum { THOUSAND = 1000, WRITES = 50, INSERTS = 1 };
-/* Of a hundred: as the bench's other stores. */
+/* Percent of keys and of requests, as in the bench's other stores. */
 enum { HOT_KEYS = 20, HOT_REQUESTS = 90 };
 
-/* Keys ascend. An inner node's child holds what is not below its key; the first child's key is not
- * looked at. */
+/* Keys ascend. An inner node's child holds the keys that are not below its key; the first child's
+ * key is not compared. */
 struct node {
     uint32_t count, is_leaf;
     union {
@@ -55,7 +56,7 @@ static struct node *new_node(struct tree *tree, uint32_t is_leaf)
     return node;
 }
 
-/* How many of a node's keys are at most this one. */
+/* Returns the number of a node's keys that are at most this one. */
 static uint32_t not_above(const uint64_t *keys, uint32_t count, uint64_t key)
 {
     uint32_t low = 0;
@@ -75,7 +76,7 @@ static uint32_t child_of(const struct node *node, uint64_t key)
     return at ? at - 1 : 0;
 }
 
-/* The value of a key, or NULL. */
+/* Returns the value of a key, or NULL. */
 static uint64_t *find(const struct tree *tree, uint64_t key)
 {
     struct node *node = tree->root;
@@ -120,7 +121,8 @@ static int is_full(const struct node *node)
     return node->count == (node->is_leaf ? MAX_LEAF : MAX_INNER);
 }
 
-/* Full nodes are split on the way down, so that a parent always has room. */
+/* Inserts a key. Full nodes are split during the descent, so that a parent always has a free
+ * entry. */
 static void insert(struct tree *tree, uint64_t key)
 {
     if (is_full(tree->root)) {
@@ -150,7 +152,7 @@ static void insert(struct tree *tree, uint64_t key)
  * factor. */
 static void load(struct tree *tree, uint64_t records)
 {
-    /* A prime above any number of records that a guest holds. */
+    /* A prime larger than any number of records that fits into a guest. */
     const uint64_t step = 2147483647;
     for (uint64_t i = 0, at = 0; i < records; i++, at = (at + step) % records)
         insert(tree, 2 * at);
@@ -182,7 +184,7 @@ int main(int count, char **words)
     uint64_t records = (uint64_t)number_of("RECORDS", words[1], 1);
     long operations = number_of("OPERATIONS", words[2], 1);
     double began = now_s();
-    /* Nodes are at least half full. Only those that are used are touched. */
+    /* Nodes are at least half full. Only used nodes are touched. */
     uint64_t inserts = records + (uint64_t)operations / THOUSAND * INSERTS + INSERTS;
     size_t pages = inserts / (MAX_LEAF / 2) * 2 + MAX_LEVELS;
     struct tree tree = {.pages = pages};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * chase KIB NODE [ACCESSES [REPEATS]]: the latency of memory, by a pointer chase: every line of a
- * buffer once, in an order that no prefetcher guesses, each address read from the line before.
- * Prints a JSON line a repeat.
+ * chase KIB NODE [ACCESSES [REPEATS]]: measures the latency of memory by a pointer chase. It reads
+ * every line of a buffer once, in an order that no prefetcher predicts; each address comes from the
+ * previous line. It prints one JSON line per repeat.
  */
 #include "common.h"
 

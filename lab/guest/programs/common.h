@@ -17,14 +17,13 @@
 
 #define PAGE_BYTES 4096UL
 #define MIB (1UL << 20)
-/* Pages named in one call: 48 KiB of arguments, which stay in a first-level cache and its
- * neighbour. */
+/* Pages per call: 48 KiB of arguments, which stay in the caches of the first two levels. */
 #define PAGES_PER_CALL 4096
 
 /* The kernel's own numbers (linux/mempolicy.h). */
 enum { MEMPOLICY_DEFAULT = 0, MEMPOLICY_BIND = 2 };
 
-/* Ends the program with status 2, as a wrong use does everywhere in Tierwise. */
+/* Ends the program with status 2, which reports a user's mistake everywhere in Tierwise. */
 static inline _Noreturn void __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
 {
     va_list arguments;
@@ -35,7 +34,7 @@ static inline _Noreturn void __attribute__((format(printf, 1, 2))) fail(const ch
     exit(2);
 }
 
-/* A number of a command line, at least `least`. */
+/* Parses a number of the command line, at least `least`. */
 static inline long number_of(const char *name, const char *text, long least)
 {
     char *end;
@@ -65,7 +64,8 @@ static inline uint64_t random_next(uint64_t *state)
 
 #define RANDOM_SEED UINT64_C(88172645463325252) /* Marsaglia's own example */
 
-/* Binds what this program allocates next to a node; a negative one gives the kernel's default back.
+/* Binds the next allocations of this program to a node; a negative node restores the kernel's
+ * default.
  */
 static inline void bind_to(int node)
 {
@@ -76,8 +76,8 @@ static inline void bind_to(int node)
         fail("set_mempolicy for node %d: %s", node, strerror(errno));
 }
 
-/* Anonymous memory, every page touched while bound to `node` (negative: any node of the kernel's
- * choice), aligned to 2 MiB; of huge pages if requested, else never. */
+/* Allocates anonymous memory, aligned to 2 MiB, and touches every page while bound to `node`
+ * (negative: the kernel chooses). It uses huge pages only if requested. */
 static inline char *allocate(size_t bytes, int node, int huge)
 {
     size_t alignment = 2 * MIB;

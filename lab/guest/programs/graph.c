@@ -2,7 +2,7 @@
 /*
  * graph SCALE DEGREE ROUNDS [KERNEL]: a graph kernel, one of those of GAP (Beamer, Asanovic,
  * Patterson, 2015), over a random power-law graph of 2^SCALE vertices, each with DEGREE edges on
- * average. Few vertices have most edges: what belongs to them is the hot memory.
+ * average. Few vertices have most edges, and their data are the hot memory.
  *
  *   pagerank   a round is an iteration (the default)
  *   bfs        breadth-first search: a round is a source
@@ -11,8 +11,8 @@
  *   bc         betweenness centrality by Brandes: a round is a source
  *   tc         triangle counting: a round counts all
  *
- * Prints a JSON line when its memory is filled, and one a round with its seconds and a checksum,
- * which depends on the arguments alone.
+ * It prints a JSON line when its memory is filled, and one per round with its seconds and a
+ * checksum, which depends only on the arguments.
  */
 #include "graph_bc.h"
 #include "graph_bfs.h"

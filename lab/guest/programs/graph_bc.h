@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Betweenness centrality (Brandes: J. of Mathematical Sociology 2001): a search from a source
- * counts shortest paths, and going back from the last vertex found to the first adds up how many of
- * them lead through each. A round is one random source. The checksum is the sum of all scores so
- * far.
+ * counts shortest paths. A pass from the last vertex found back to the first then sums the paths
+ * through each vertex. A round is one random source. The checksum is the sum of all scores so far.
  */
 #ifndef TIERWISE_LAB_GRAPH_BC_H
 #define TIERWISE_LAB_GRAPH_BC_H
@@ -43,7 +42,7 @@ static inline uint64_t count_paths(struct bc *bc, uint32_t source)
     return tail;
 }
 
-/* Returns the sum that is added to all scores. */
+/* Adds to the scores, and returns the sum of the additions. */
 static inline double add_scores(struct bc *bc, uint64_t found)
 {
     const struct graph *graph = bc->graph;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Breadth-first search: a round is a search from a random source. The checksum is how many vertices
- * were reached so far, each as often as it was. */
+/* Breadth-first search: a round is a search from a random source. The checksum is the number of
+ * vertices reached so far, counted once per search. */
 #ifndef TIERWISE_LAB_GRAPH_BFS_H
 #define TIERWISE_LAB_GRAPH_BFS_H
 

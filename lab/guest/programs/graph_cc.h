@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Connected components as Afforest finds them (Sutton, Ben-Nun, Barak: IPDPS 2018): two edges of
- * each vertex join most of the graph, and what is in the largest part by then need not look at its
- * other edges. Needs lists of both ends. A round finds all again; the checksum is the sum of all
- * vertices' components so far, a component being the lowest number in it.
+ * each vertex connect most of the graph. Vertices in the largest component then skip their other
+ * edges. It needs lists of both ends. Each round finds all components again. The checksum is the
+ * sum of all vertices' components so far; a component's number is its lowest vertex.
  */
 #ifndef TIERWISE_LAB_GRAPH_CC_H
 #define TIERWISE_LAB_GRAPH_CC_H
 
 #include "graph_csr.h"
 
-/* Afforest's own. */
+/* Afforest's own value. */
 #define FIRST_EDGES 2
-/* Vertices that are asked for their component: one with a tenth of the graph is found for sure. */
+/* Sampled vertices: they practically always find a component that has a tenth of the graph. */
 #define ASKED 256
 
 static inline uint32_t component_of(uint32_t *parent, uint32_t vertex)
@@ -26,14 +26,14 @@ static inline void join(uint32_t *parent, uint32_t a, uint32_t b)
 {
     a = component_of(parent, a);
     b = component_of(parent, b);
-    /* The lower number stays the first, whatever the order of joins. */
+    /* The lower number stays the root, for any order of joins. */
     if (a < b)
         parent[b] = a;
     else
         parent[a] = b;
 }
 
-/* The component that most of some random vertices are in. */
+/* Returns the component that contains most of the sampled vertices. */
 static inline uint32_t largest_component(const struct graph *graph, uint32_t *parent,
                                          uint64_t *seed)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The graph that the kernels of graph.c go over: a random power-law graph (Chakrabarti, Zhan,
- * Faloutsos: R-MAT, SDM 2004, with the Graph500 probabilities), the neighbours of each vertex in
- * one piece of one array.
+ * The graph of graph.c's kernels: a random power-law graph (Chakrabarti, Zhan, Faloutsos: R-MAT,
+ * SDM 2004, with the Graph500 probabilities), with the neighbours of each vertex in one contiguous
+ * part of an array.
  */
 #ifndef TIERWISE_LAB_GRAPH_CSR_H
 #define TIERWISE_LAB_GRAPH_CSR_H
 
 #include "common.h"
 
-/* The Graph500 benchmark's: A = 0.57, B = C = 0.19, in 65536ths. */
+/* The Graph500 benchmark's probabilities: A = 0.57, B = C = 0.19, in 65536ths. */
 enum { A = 37356, AB = 49807, ABC = 62259 };
 
-/* Which of an edge's two vertices have the other in their list. */
+/* The vertices of an edge that list the other vertex. */
 enum lists {
-    TO,     /* the one that it points to */
+    TO,     /* the vertex to which it points */
     BOTH,   /* both */
     ORDERED /* the one with fewer edges; ascending, once each, without loops */
 };
@@ -28,7 +28,7 @@ struct graph {
     double began;     /* when building began */
 };
 
-/* Adds an edge's list entries to what is counted or placed. */
+/* Counts or places a list entry of an edge. */
 typedef void take_entry(struct graph *graph, uint64_t *next, uint32_t owner, uint32_t other);
 
 static inline void *array(size_t count, size_t size)
@@ -41,7 +41,7 @@ static inline void *array(size_t count, size_t size)
     return memory;
 }
 
-/* An array of a kernel, which is there before the kernel starts. */
+/* Returns an array of a kernel whose pages are touched before the kernel starts. */
 static inline void *filled_array(size_t count, size_t size)
 {
     return memset(array(count, size), 0, count * size);
@@ -57,7 +57,7 @@ static inline void random_edge(uint64_t *seed, unsigned scale, uint32_t *from, u
     }
 }
 
-/* Degrees of ORDERED, which have to be known before an edge can be ordered. */
+/* Counts the degrees for ORDERED, which needs them before it can order an edge. */
 static inline void count_degrees(struct graph *graph, unsigned scale)
 {
     uint32_t from, to;
@@ -88,7 +88,7 @@ static inline void place_entry(struct graph *graph, uint64_t *next, uint32_t own
     graph->target[next[owner]++] = other;
 }
 
-/* Draws all edges from the one seed there is: drawn twice, no list of them has to be held. */
+/* Draws all edges from the same seed. Drawing them twice avoids a list of edges. */
 static inline void each_entry(struct graph *graph, unsigned scale, enum lists lists,
                               take_entry *take, uint64_t *next)
 {
@@ -157,7 +157,7 @@ static inline struct graph generate(unsigned scale, uint64_t per_vertex, enum li
     return graph;
 }
 
-/* Called by a kernel that has all its memory and starts with its work next. */
+/* A kernel calls this when it has all its memory and starts its work. */
 static inline void print_filled(const struct graph *graph)
 {
     printf("{\"vertices\": %u, \"edges\": %lu, \"pid\": %d, \"build_seconds\": %.6f}\n",
@@ -172,7 +172,7 @@ static inline void print_round(long round, double start, double checksum)
     fflush(stdout);
 }
 
-/* The start of a search: a vertex with a list; the graph has some. */
+/* Returns a random vertex with a list, the start of a search; the graph has such vertices. */
 static inline uint32_t random_source(const struct graph *graph, uint64_t *seed)
 {
     uint32_t source;

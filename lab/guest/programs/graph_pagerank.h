@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* PageRank by power iteration: each round every vertex gathers from those that point to it. */
+/* PageRank by power iteration: in each round every vertex sums the shares of the vertices that
+ * point to it. */
 #ifndef TIERWISE_LAB_GRAPH_PAGERANK_H
 #define TIERWISE_LAB_GRAPH_PAGERANK_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Shortest paths by delta-stepping (Meyer, Sanders: ESA 1998): vertices wait in buckets of DELTA
- * lengths each, and the nearest bucket is emptied until nothing comes back into it. A round is all
- * paths from a random source. The checksum is the sum of all lengths so far.
+ * lengths each, and the nearest bucket is processed until it stays empty. A round finds all paths
+ * from a random source. The checksum is the sum of all lengths so far.
  */
 #ifndef TIERWISE_LAB_GRAPH_SSSP_H
 #define TIERWISE_LAB_GRAPH_SSSP_H
@@ -11,15 +11,14 @@
 
 /* GAP's edges have lengths from 1 to 255. */
 #define MAX_LENGTH 255
-/* An eighth of the longest edge: few vertices come back into their bucket, and few buckets are
- * empty. */
+/* An eighth of the longest edge: few vertices return to their bucket, and few buckets are empty. */
 #define DELTA 32
 /* The lengths of two waiting vertices differ by less than DELTA + MAX_LENGTH, which is nine
  * buckets; the next power of two. */
 #define BUCKETS 16U
 #define NOWHERE UINT32_MAX
 
-/* Rings of vertices, one a bucket; the heads are numbered after the vertices. */
+/* Rings of vertices, one per bucket; the heads' numbers follow the vertices'. */
 struct waiting {
     uint32_t heads, *next, *before; /* next is NOWHERE for a vertex that does not wait */
     uint64_t count;

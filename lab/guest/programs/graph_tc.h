@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Triangle counting: of every edge, the vertices that both ends have in their lists. The lists are
- * ordered: each edge is only in that of the end with fewer edges, so that a triangle is counted
- * once and no list is long. A round counts all; the checksum is what was counted so far.
+ * Triangle counting: it counts, for every edge, the vertices in the lists of both ends. Each edge
+ * is only in the list of the end with fewer edges, so that a triangle is counted once and no list
+ * is long. A round counts all triangles; the checksum is the count so far.
  */
 #ifndef TIERWISE_LAB_GRAPH_TC_H
 #define TIERWISE_LAB_GRAPH_TC_H

@@ -11,7 +11,7 @@ struct draw {
     uint64_t seed;
 };
 
-/* The hundredth root of a number from 1 on, by Newton's method from above, where it cannot
+/* Returns the hundredth root of a number of at least 1, by Newton's method from above, which cannot
  * overshoot. */
 static inline double hundredth_root(double number)
 {
@@ -26,7 +26,8 @@ static inline double hundredth_root(double number)
     return root;
 }
 
-/* The weight of a rank is 1 / rank^theta. Added up once, so that a draw is a search. */
+/* Returns the cumulative weights of all ranks; a rank's weight is 1 / rank^theta. A draw is then a
+ * binary search. */
 static inline double *zipfian_weights(long keys, long hundredths)
 {
     double *up_to = malloc((size_t)keys * sizeof *up_to), sum = 0;
@@ -50,7 +51,7 @@ static inline uint64_t scattered(uint64_t rank)
     return hash;
 }
 
-/* Of the last keys that were loaded, or of the others. */
+/* Returns a key among the last loaded ones, or among the others. */
 static inline uint32_t hotspot_key(const struct draw *draw, uint64_t drawn)
 {
     uint64_t hot = draw->keys * draw->hot_keys / 100;
@@ -62,11 +63,11 @@ static inline uint32_t hotspot_key(const struct draw *draw, uint64_t drawn)
 
 static inline uint32_t draw_key(struct draw *draw)
 {
-    /* The upper bits: xorshift's lowest are its worst. */
+    /* The upper bits, because xorshift's lowest bits are the least random. */
     uint64_t drawn = random_next(&draw->seed) >> 11;
     if (!draw->up_to)
         return hotspot_key(draw, drawn);
-    /* 53 bits of it are the fraction of a double. */
+    /* 53 bits fill the fraction of a double. */
     double wanted = (double)drawn * 0x1p-53 * draw->up_to[draw->keys - 1];
     uint64_t low = 0, high = draw->keys - 1;
     while (low < high) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * kvload OPTION=VALUE...: loads a key-value store and drives it, after YCSB (Cooper et al., SoCC
- * 2010): one connection, requests in small batches, every value that is read checked against the
- * one that was written.
+ * 2010): it has one connection, sends requests in small batches, and checks every value read
+ * against the value written.
  *
  *   store=redis      redis (RESP) | memcached (its text protocol)
  *   port=N           on 127.0.0.1 (6379 or 11211), or
@@ -18,10 +18,10 @@
  *   hot_requests=N   hotspot: of 100 requests those that go to hot keys (90)
  *   pipeline=N       requests sent before their answers are read (8)
  *
- * Prints a JSON line after loading and one at the end: requests, seconds, how many values were
- * wrong or missing, and percentiles of the time from sending a batch to reading an answer. SIGTERM
- * ends it after the batch that it is at. Status 1 if a value was wrong or missing. No other client
- * may write the keys meanwhile.
+ * It prints a JSON line after loading and one at the end: requests, seconds, the numbers of wrong
+ * and missing values, and percentiles of the time from sending a batch to reading an answer.
+ * SIGTERM ends it after the current batch. The status is 1 if a value was wrong or missing. No
+ * other client may write the keys meanwhile.
  */
 #include <signal.h>
 
@@ -30,7 +30,7 @@
 #include "kvtally.h"
 #include "kvwire.h"
 
-/* Requests that a batch may have: their answers' sizes bound it further. */
+/* Limit of requests per batch; the answers' sizes limit it further. */
 #define MAX_PIPELINE 1024
 
 struct options {
@@ -185,7 +185,7 @@ static void run(const struct options *options, struct client *client, struct dra
 static struct client client_of(const struct options *options)
 {
     size_t keys = (size_t)options->keys;
-    /* Twice a batch to read into, so that what is left of one is seldom moved to the front. */
+    /* A read buffer of two batches, so that the rest of a batch is seldom moved to the front. */
     struct client client = {.memcached = options->memcached,
                             .value_bytes = (size_t)options->value_bytes,
                             .versions = malloc(keys * sizeof *client.versions),

@@ -5,7 +5,7 @@
 
 #include "common.h"
 
-/* A power of two is cut into so many parts: a percentile is at most 3 % too high. */
+/* Parts of each power of two: a percentile is at most 3 % too high. */
 #define PARTS 32
 #define BUCKETS (64 * PARTS)
 
@@ -22,7 +22,7 @@ static inline void count_latency(struct tally *tally, double seconds)
     tally->buckets[power * PARTS / 2 + (ns >> power)]++;
 }
 
-/* In microseconds: the end of its part. */
+/* Returns a percentile in microseconds: the upper end of its part. */
 static inline double percentile(const struct tally *tally, double share)
 {
     double wanted = share * (double)tally->requests, seen = 0;

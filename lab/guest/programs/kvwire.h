@@ -11,17 +11,18 @@
 
 #include "common.h"
 
-/* Room beside the value: the key twice, lengths and protocol words. */
+/* Bytes beside the value: the key twice, lengths and protocol words. */
 #define FRAME_BYTES 160UL
 /*
- * What a batch may hold. Half of the smallest buffer that Linux gives a socket (208 KiB), as
- * neither side reads while it writes.
+ * Limit of a batch's bytes: about half of the smallest buffer that Linux gives a socket (208 KiB),
+ * because neither side reads while it writes.
  */
 #define BATCH_BYTES (96UL << 10)
 #define KEY_BYTES 32
 /* Key and version in front of every value. */
 #define HEAD_BYTES 22
-/* A version that this client has not seen: the first that it reads is taken for true. */
+/* The version of a key that this client has not read: it accepts the first version that it
+ * reads. */
 #define UNSEEN UINT32_MAX
 
 struct connection {
@@ -30,19 +31,18 @@ struct connection {
     size_t out_length, in_start, in_end, in_size;
 };
 
-/* A store, and what this client knows of its keys. */
+/* A store, and this client's knowledge of its keys. */
 struct client {
     struct connection connection;
     int memcached;
     size_t value_bytes;
-    uint32_t *versions; /* of each key, the one that was written last */
+    uint32_t *versions; /* the version of each key that was written last */
 };
 
 struct request {
     uint32_t key;
     int is_read;
-    uint32_t
-        version; /* that a read has to find: what was sent before it, not what was sent since */
+    uint32_t version; /* that a read must return: of the last write before it, not of later ones */
 };
 
 /* Connects to a Unix socket, or without one to a port of 127.0.0.1. */
@@ -102,7 +102,7 @@ static inline void have(struct connection *connection, size_t bytes)
     }
 }
 
-/* Takes a line; without its end, and valid until the next is taken. */
+/* Returns the next line without its end. It is valid until the following call. */
 static inline const char *line(struct connection *connection)
 {
     size_t length = 0;
@@ -124,7 +124,7 @@ static inline const char *line(struct connection *connection)
     return start;
 }
 
-/* All that follows the head of a value. */
+/* Returns the byte that fills a value after its head. */
 static inline char filling(uint32_t key, uint32_t version)
 {
     return (char)('a' + (key + version) % 26);
@@ -132,13 +132,13 @@ static inline char filling(uint32_t key, uint32_t version)
 
 static inline size_t put_value(char *at, uint32_t key, uint32_t version, size_t bytes)
 {
-    /* snprintf's own end goes where the filling starts. */
+    /* snprintf's terminating zero is overwritten by the filling. */
     snprintf(at, HEAD_BYTES + 1, "%010u:%010u:", key, version);
     memset(at + HEAD_BYTES, filling(key, version), bytes - HEAD_BYTES);
     return bytes;
 }
 
-/* True if a value is whole, of this key, and of the version that was written before. */
+/* True if a value is complete, belongs to this key, and has the version that was written before. */
 static inline int is_right(struct client *client, const char *value, size_t bytes,
                            const struct request *request)
 {
@@ -185,7 +185,8 @@ static inline void send_request(struct client *client, struct request *request)
     connection->out_length += (size_t)(at - start);
 }
 
-/* Takes the answer to a read; the value is in the connection's buffer. NULL if there is none. */
+/* Reads the answer to a read, and returns the value in the connection's buffer; NULL if there is
+ * none. */
 static inline const char *read_value(struct client *client, size_t *bytes)
 {
     struct connection *connection = &client->connection;

@@ -6,9 +6,10 @@
  * fs/fuse/file.c); the file system, which is the program's own, never answers the write.
  *
  * A process that then reads /proc/PID/maps, walks its page tables or moves its pages waits for the
- * lock. With NODE, the memory is on that node and in use, and the program locks while another
- * process moves it. The process that locks is a child. It prints its number at first and "locks"
- * just before; its parent serves the file, and the lock ends with it.
+ * lock. With NODE, the memory is on that node and in use, and the program takes the lock while
+ * another process moves that memory. A child takes the lock. It prints its process id at its start,
+ * and "locks" just before it takes the lock. Its parent serves the file, and the lock ends with the
+ * parent.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,17 +22,17 @@
 
 #include "common.h"
 
-/* The user of this program in the guest; any but root. */
+/* The user of this program in the guest; any user but root serves. */
 #define NOBODY 65534
 #define FILE_NODE 2
 #define ROOM (256 * 1024)
-/* Long enough for a daemon to find the process and to start monitoring it. */
+/* Seconds before the lock: enough for a daemon to find the process and to start monitoring it. */
 #define BEFORE_S 8
 
 /* One page of this many is queried: some hundred pages in one call. */
 #define ASKED_BYTES (256UL << 10)
-/* Longest time between the first page that moved and the lock: some of the calls that follow. It
- * differs from run to run, so that locks meet all that a mover does. */
+/* Longest time between the first moved page and the lock: the duration of several move calls. The
+ * time differs from run to run, so that locks coincide with every step of a mover. */
 #define MOVING_US 10000
 
 static void write_text(const char *path, const char *text)
@@ -49,7 +50,7 @@ static void answer(int device, uint64_t unique, int error, const void *body, siz
     memcpy(out, &head, sizeof head);
     if (bytes)
         memcpy(out + sizeof head, body, bytes);
-    /* A request that was given up meanwhile is none any more. */
+    /* The kernel has dropped a request that was interrupted meanwhile. */
     if (write(device, out, head.len) < 0 && errno != ENOENT)
         fail("/dev/fuse: cannot answer: %s", strerror(errno));
 }
@@ -116,7 +117,7 @@ static _Noreturn void serve(int device)
     }
 }
 
-/* Uses memory until a page of it is not on the node any more. */
+/* Uses memory until one of its pages is no longer on the node. */
 static void use_until_moved(const char *memory, size_t bytes, int node)
 {
     static void *addresses[PAGES_PER_CALL];
@@ -159,7 +160,7 @@ static _Noreturn void lock(size_t bytes, int node)
     }
     printf("locks\n");
     fflush(stdout);
-    /* As late as this: the kernel soon writes it back without a lock. */
+    /* The page is dirtied last, because the kernel soon writes it back without the lock. */
     page[0] = 1;
     errno = 0;
     mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, direct, 0);

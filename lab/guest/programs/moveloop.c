@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * moveloop MIB BATCH ROUNDS [huge | PID ADDRESS]: how many pages per second a bare loop of
- * move_pages calls moves between nodes 0 and 1, which is what a mover is compared with. BATCH is
+ * moveloop MIB BATCH ROUNDS [huge | PID ADDRESS]: measures the pages per second that a bare loop of
+ * move_pages calls moves between nodes 0 and 1, the reference for a mover. BATCH is the number of
  * pages per call. The pages are its own, or those of a process from an address on: moving memory in
- * use costs more. Prints a JSON line per round; `placed` counts the pages that are on the right
- * node afterwards, asked again, because move_pages may report success for a page that went back.
- * What asking takes is printed too.
+ * use costs more. It prints a JSON line per round. `placed` counts the pages that a later query
+ * finds on the right node, because move_pages may report success for a page that returned. It
+ * prints the cost of the query too.
  */
 #include "common.h"
 
@@ -47,7 +47,7 @@ struct times {
     double wall, cpu;
 };
 
-/* Of this process: the kernel's copying is in it. */
+/* Returns this process's CPU time, which includes the kernel's copying. */
 static double cpu_s(void)
 {
     struct timespec now;
@@ -55,7 +55,7 @@ static double cpu_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Moves everything to a node; a huge page is moved by naming its first page. */
+/* Moves everything to a node; the address of a huge page's first page moves all of it. */
 static struct times move_all(char *memory, size_t pages, size_t step, int node, struct batch *batch)
 {
     double start = now_s(), cpu = cpu_s();

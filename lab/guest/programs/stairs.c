@@ -10,21 +10,21 @@
  *   hot_at_mib=N     where the hot part is in the first phase (0)
  *   order=random     random | sequential: how the hot part is accessed, a line at a time
  *   stores=N         stores of 100 accesses (0)
- *   cold=N           accesses of 1000 that go anywhere in the region (0)
+ *   cold=N           of 1000 accesses, those anywhere in the region (0)
  *   phase_s=N        seconds of a phase (10)
- *   operations=N     accesses of a phase instead of its seconds: then the run time tells
- *   phases=N         how many; 0 goes on until it is ended (0)
- *   node=N           where the region is first placed (wherever the kernel puts it)
+ *   operations=N     accesses of a phase instead of its seconds: the run time is then the result
+ *   phases=N         number of phases; 0 runs until it is ended (0)
+ *   node=N           the region's first node (by default the kernel chooses)
  *   huge=1           of huge pages
- *   shared=FILE      the memory of this file, which everyone maps who names it
+ *   shared=FILE      the memory of this file, which programs with the same option share
  *   lock=1           mlocked
- *   pause_us=N       sleep so long after every 10,000 accesses (0)
- *   forget=1         drop the CPU's translations after every 10,000 accesses: an emulated one holds
- *           tens of thousands, and marks a page as accessed only when it looks its translation up
+ *   pause_us=N       sleep for N us after every 10,000 accesses (0)
+ *   forget=1         drop all TLB entries after every 10,000 accesses: an emulated CPU's TLB holds
+ *           tens of thousands, and the CPU marks a page accessed only when it fills an entry
  *   report=FILE      the truth: pid, region, hot part; replaced as a whole when a phase starts
  *
- * Prints a JSON line when a phase ends: its hot part, accesses done, seconds, and a checksum of
- * what was read so far, which depends on the options alone if they have operations=.
+ * It prints a JSON line at the end of a phase: its hot part, accesses done, seconds, and a checksum
+ * of the data read so far, which depends only on the options if they have operations=.
  */
 #include <fcntl.h>
 
@@ -110,8 +110,7 @@ static void read_option(struct options *options, char *word)
              word);
 }
 
-/* A file's memory, every page touched; those that it did not have yet are allocated as in
- * allocate(). */
+/* Maps a file and touches every page; missing pages are allocated as in allocate(). */
 static char *map_file(const char *path, size_t bytes, int node)
 {
     int file = open(path, O_RDWR | O_CREAT, 0600);
@@ -130,7 +129,7 @@ static char *map_file(const char *path, size_t bytes, int node)
     return memory;
 }
 
-/* The start of the hot part in this phase. */
+/* Returns the start of the hot part in this phase. */
 static size_t hot_start(const struct options *options, long phase)
 {
     long steps = options->mib / options->hot_mib;
@@ -162,8 +161,8 @@ static void write_report(const struct options *options, const struct region *reg
         fail("report: %s: %s", options->report, strerror(errno));
 }
 
-/* One burst of accesses; `position` is the next line of a sequential walk. Returns the sum of what
- * it read. */
+/* Does one burst of accesses; `position` is the next line of a sequential walk. Returns the sum of
+ * the data read. */
 static uint64_t burst(const struct options *options, const struct region *region, uint64_t *seed,
                       size_t *position)
 {
@@ -187,8 +186,8 @@ static uint64_t burst(const struct options *options, const struct region *region
 }
 
 /*
- * Takes the rights to more pages away than the kernel drops translations of one by one (33 on x86):
- * it drops all of the process's instead.
+ * Removes the access rights of so many pages that the kernel drops all of the process's TLB
+ * entries, instead of single ones (up to 33 on x86).
  */
 static void forget_translations(void)
 {

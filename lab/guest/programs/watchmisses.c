@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* watchmisses: requests the plugin of this guest to start counting misses, if it has such a
- * plugin, and waits until it has started. The layout is that of lab/plugin/counters.h. */
+/* watchmisses: requests that this guest's plugin, if there is one, starts counting misses, and
+ * waits until it has started. The layout is that of lab/plugin/counters.h. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>

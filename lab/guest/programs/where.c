@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * where PID START BYTES [START BYTES]...: on which memory node the pages of a process are. Prints a
- * JSON line a range: pages on nodes 0 to 3, and those that are on none (never touched, or swapped
- * out).
+ * where PID START BYTES [START BYTES]...: finds the memory nodes of a process's pages. It prints a
+ * JSON line per range: pages on nodes 0 to 3, and pages on no node (never touched, or swapped out).
  */
 #include "common.h"
 

@@ -2,18 +2,18 @@
 /*
  * xsbench GRIDPOINTS LOOKUPS: look-ups of macroscopic cross sections, after the description of
  * XSBench (Tramm et al., PHYSOR 2014). Each of 68 nuclides has a grid of GRIDPOINTS energies with
- * five cross sections each; a unionised grid of all energies has, for each, the place in every
- * nuclide's grid. A look-up draws an energy and a material, finds the energy by binary search and
- * adds up the cross sections of the material's nuclides. The index takes most of the memory and is
- * read a row at a time; the grids, a seventh of it, have most accesses.
+ * five cross sections each; a unionised grid of all energies has, for each energy, its place in
+ * every nuclide's grid. A look-up draws an energy and a material, finds the energy by binary search
+ * and adds up the cross sections of the material's nuclides. The index takes most of the memory and
+ * is read by rows. The grids take a seventh of the memory and have most accesses.
  *
- * Prints a JSON line when its memory is filled, and one at the end with its seconds and a checksum,
- * which depends on the arguments alone.
+ * It prints a JSON line when its memory is filled, and one at the end with its seconds and a
+ * checksum, which depends only on the arguments.
  */
 #include "common.h"
 
 /* The small Hoogenboom-Martin reactor: its nuclides and materials, the nuclides of each material,
- * and in thousandths how often neutrons are in it. The fuel is the first. */
+ * and the share of neutrons in it, in thousandths. The fuel is the first. */
 enum { NUCLIDES = 68, MATERIALS = 12, SECTIONS = 5 };
 static const uint32_t nuclides_of[MATERIALS] = {34, 5, 4, 4, 27, 21, 21, 21, 21, 21, 9, 9};
 static const uint32_t thousandths_of[MATERIALS] = {140, 52, 275, 134, 154, 64,
@@ -36,14 +36,14 @@ static double fraction(uint64_t *seed)
     return (double)(random_next(seed) >> 11) * 0x1p-53;
 }
 
-/* Energies that rise by random steps need no sorting. */
+/* Makes the grids. Energies that rise by random steps need no sorting. */
 static void make_grids(struct reactor *reactor, uint64_t *seed)
 {
     for (size_t nuclide = 0; nuclide < NUCLIDES; nuclide++) {
         double energy = 0;
         for (size_t i = 0; i < reactor->points; i++) {
             struct point *point = &reactor->grid[nuclide * reactor->points + i];
-            /* More than nothing: an interpolation divides by the step. */
+            /* The step is above zero, because an interpolation divides by it. */
             point->energy = energy += fraction(seed) + 0x1p-20;
             for (int section = 0; section < SECTIONS; section++)
                 point->section[section] = fraction(seed);
@@ -51,7 +51,7 @@ static void make_grids(struct reactor *reactor, uint64_t *seed)
     }
 }
 
-/* Merges the grids: of all nuclides the one whose next energy is the lowest comes next. */
+/* Merges the grids: the nuclide with the lowest next energy comes next. */
 static void unionise(struct reactor *reactor)
 {
     uint32_t taken[NUCLIDES] = {0}, last = (uint32_t)reactor->points - 2;
@@ -74,7 +74,8 @@ static void unionise(struct reactor *reactor)
     }
 }
 
-/* The row of the greatest energy that is not above this one; of the first, if none is. */
+/* Returns the row of the greatest energy that is not above this one; the first row if there is
+ * none. */
 static size_t row_of(const struct reactor *reactor, double energy)
 {
     size_t low = 0, rows = reactor->energies;
@@ -94,7 +95,7 @@ static uint32_t random_material(uint64_t *seed)
     return material;
 }
 
-/* All five sections added up: what a checksum needs. */
+/* Returns the sum of all five sections, for the checksum. */
 static double look_up(const struct reactor *reactor, double energy, uint32_t material)
 {
     const uint32_t *place = &reactor->place[row_of(reactor, energy) * NUCLIDES];

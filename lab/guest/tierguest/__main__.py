@@ -1,5 +1,5 @@
-"""Runs tests in the guest: python3 -m tierguest KERNEL FOLDER NAME...; a JSON line before and after
-each."""
+"""Runs tests in the guest: python3 -m tierguest KERNEL FOLDER NAME... prints a JSON line before and
+after each test."""
 
 import importlib
 import json
@@ -20,7 +20,8 @@ REASON_CHARACTERS = 500
 
 
 class TookTooLong(BaseException):
-    """A test's time is over. Not an Exception: a test that catches those must not swallow it."""
+    """The time limit of a test. It is not an Exception, so that a test that catches those does not
+    catch it."""
 
 
 def _time_over(number: int, frame: FrameType | None) -> None:
@@ -28,7 +29,7 @@ def _time_over(number: int, frame: FrameType | None) -> None:
 
 
 def _describe(error: BaseException, timeout_s: int) -> str:
-    """The reason of a failure, with the line of the test that it came from."""
+    """Returns the reason of a failure, with the line of the test."""
     lines = traceback.extract_tb(error.__traceback__)
     in_tests = [entry for entry in lines if "/job/tests/" in entry.filename]
     place = f"{Path(in_tests[-1].filename).name}:{in_tests[-1].lineno}: " if in_tests else ""
@@ -50,7 +51,7 @@ def run(test: Test, kernel: str) -> dict[str, object]:
             try:
                 test.on(kernel)(guest)
             finally:
-                # The test's objects are removed in any case, however long that takes.
+                # The removal of the test's objects has no time limit.
                 signal.alarm(0)
     except (Exception, TookTooLong) as error:
         reason = _describe(error, test.timeout_s)

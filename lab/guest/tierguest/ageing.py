@@ -1,10 +1,9 @@
-"""Placement by age alone, as memtierd's policy "age" does it: a baseline for policies that consider
-more.
+"""Placement by age alone, like memtierd's policy "age": a baseline for policies that consider more.
 
-What was not accessed for a while is demoted, what was accessed lately is promoted, each in rounds,
-by move_pages; how often a page is accessed does not matter, nor which other processes need the fast
-node. memtierd's trackers are DAMON, the idle-page bitmap, which Debian's cloud kernels lack, and
-soft-dirty bits, which see stores only: here it is DAMON.
+Each round demotes memory that was not accessed for some time, and promotes memory that was accessed
+recently, by move_pages. It considers neither how often a page is accessed nor which other processes
+need the fast node. memtierd's trackers are DAMON, the idle-page bitmap, which Debian's cloud
+kernels lack, and soft-dirty bits, which report only stores. This baseline uses DAMON.
 
     Ageing(guest.damon(stairs.pid)).run(30)
 """
@@ -23,20 +22,20 @@ PAGE_BYTES = 4096
 # asm/unistd_64.h and linux/mempolicy.h.
 SYS_MOVE_PAGES = 279
 MPOL_MF_MOVE = 2
-# Pages named in one call: two milliseconds of copying, so that no call holds the program up for
-# long.
+# Pages per call: two milliseconds of copying, so that no call delays the program for long.
 PAGES_PER_CALL = 512
 
 # Errors for a full node and for pages in use; the next round tries again.
 LATER = (errno.ENOMEM, errno.EBUSY)
 
-# Moves these pages of a process to a node; false if there is no point in naming more of them now.
+# A function that moves these pages of a process to a node. It returns false if further moves to the
+# node would fail now.
 Move = Callable[[int, Sequence[int], int], bool]
 
 
 @dataclass(frozen=True)
 class Ages:
-    """Ages in seconds from which a page is idle. memtierd's examples use tens of them; tests use
+    """Ages in seconds from which a page is idle. memtierd's examples use tens of seconds; tests use
     fewer."""
 
     idle_s: float = 3.0
@@ -55,8 +54,8 @@ def decide(regions: Sequence[Region], ages: Ages, aggregate_s: float) -> Decisio
     """Demotes regions that were idle for long and promotes those that the last check found
     accessed. The others stay.
 
-    The age of a region is the time since its count last changed much, which is no measure of how
-    long it has been active.
+    The age of a region is the time since the last large change of its count. It does not measure
+    for how long the region has been active.
     """
     demote, promote = [], []
     for region in regions:
@@ -70,7 +69,7 @@ def decide(regions: Sequence[Region], ages: Ages, aggregate_s: float) -> Decisio
 
 
 class Ageing:
-    """Ages the process that a running DAMON watches; `move` is move_pages."""
+    """Places the pages of the process that a running DAMON monitors; `move` is move_pages."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Ageing:
         return decision
 
     def run(self, for_s: float) -> None:
-        """Rounds for so long."""
+        """Runs rounds for this many seconds."""
         end = time.monotonic() + for_s
         while time.monotonic() < end:
             self.round()
@@ -107,7 +106,7 @@ class Ageing:
 
 
 def batches(ranges: Sequence[Range]) -> list[list[int]]:
-    """The addresses of the ranges' pages, in calls of at most PAGES_PER_CALL."""
+    """Returns the addresses of the ranges' pages, in batches of at most PAGES_PER_CALL."""
     pages = [
         page
         for start, size in ranges
@@ -117,8 +116,8 @@ def batches(ranges: Sequence[Range]) -> list[list[int]]:
 
 
 def move_pages(pid: int, pages: Sequence[int], node: int) -> bool:
-    """move_pages(2). Pages that cannot move (not present, no free memory) stay: the next round
-    tries them again. False if the node is full."""
+    """Calls move_pages(2). Pages that cannot move (not present, no free memory) stay, and the next
+    round tries them again. Returns false if the node is full."""
     count = len(pages)
     addresses = (ctypes.c_void_p * count)(*pages)
     nodes = (ctypes.c_int * count)(*([node] * count))

@@ -1,15 +1,15 @@
-"""Memory that is locked on the fast node, so that a test sets how much of the node is left."""
+"""Memory that is locked on the fast node, so that a test sets the free memory of the node."""
 
 from pathlib import Path
 
 from .files import read
 
-# stairs needs its region whole to start; the rest of what it takes is small.
+# The unit of stairs' sizes; its memory beside the region is small.
 MIB = 1 << 20
 
 
 def free_mib(node: int) -> int:
-    """Free memory of a node."""
+    """Returns the free MiB of a node."""
     for line in read(Path(f"/sys/devices/system/node/node{node}/meminfo")).splitlines():
         words = line.split()
         if words[2] == "MemFree:":
@@ -18,7 +18,8 @@ def free_mib(node: int) -> int:
 
 
 def low_watermark_mib(node: int) -> int:
-    """A node's low watermark: below it the kernel starts to reclaim (/proc/zoneinfo)."""
+    """Returns a node's low watermark in MiB: below it the kernel starts to reclaim
+    (/proc/zoneinfo)."""
     pages, here = 0, False
     for line in Path("/proc/zoneinfo").read_text().splitlines():
         words = line.split()
@@ -30,10 +31,8 @@ def low_watermark_mib(node: int) -> int:
 
 
 def surplus_mib(left: int, node: int = 0) -> int:
-    """Memory to lock on a node so that so much of its free memory is left."""
+    """Returns the MiB to lock on a node so that this much of its memory stays free."""
     surplus = free_mib(node) - left
     if surplus < 1:
-        raise AssertionError(
-            f"node {node} has {free_mib(node)} MiB free, and {left} should be left"
-        )
+        raise AssertionError(f"node {node} has {free_mib(node)} MiB free; {left} must stay free")
     return surplus

@@ -31,19 +31,21 @@ class Cgroup:
         write(self.path / "cgroup.procs", pid)
 
     def processes(self) -> list[int]:
-        """Process ids of the members."""
+        """Returns the process ids of the members."""
         return [int(pid) for pid in read(self.path / "cgroup.procs").split()]
 
     def on_nodes(self, kind: str = "anon") -> list[int]:
-        """Bytes of a kind of memory (anon, file, ...) on nodes 0, 1, ... (memory.numa_stat)."""
+        """Returns the bytes of a kind of memory (anon, file, ...) on nodes 0, 1, ...
+        (memory.numa_stat)."""
         return node_table(self.path / "memory.numa_stat")[kind]
 
     def stat(self) -> dict[str, int]:
-        """memory.stat."""
+        """Returns memory.stat."""
         return table(self.path / "memory.stat")
 
     def reclaim(self, size: int | str) -> None:
-        """Asks the kernel to reclaim so much; reclaiming less (EAGAIN) is no error here."""
+        """Requests that the kernel reclaims this much; reclaiming less (EAGAIN) is not an error
+        here."""
         try:
             write(self.path / "memory.reclaim", size)
         except BlockingIOError:

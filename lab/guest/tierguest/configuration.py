@@ -1,8 +1,7 @@
 """Configurations of `tierwised` for a guest.
 
-An emulated CPU is some fifty times slower than the one that the default budget of one in a
-hundred is meant for, and a test wants to see an end within a minute: intervals are short and the
-budget is a whole CPU.
+An emulated CPU is some fifty times slower than a CPU for which the default budget of 1 % is meant,
+and a test must end within a minute. Intervals are therefore short, and the budget is a whole CPU.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ listen = "{listen}"
 {more}
 """
 
-# Sources of accesses that these keys are for; with another one they are refused.
+# Access monitoring sources for which these keys are valid; another source refuses them.
 OF_DAMON = ("auto", "damon-vaddr", "damon-paddr")
 DAMON = """\
 sampling_ms = 10
@@ -55,7 +54,7 @@ def configuration(
     source: str = "auto",
     steer: bool = False,
 ) -> str:
-    """The text of a configuration; tenants are names, and further lines of their tables."""
+    """Returns the text of a configuration; tenants are names with further lines of their tables."""
     source_table = f'source = "{source}"\n' + (DAMON if source in OF_DAMON else "")
     text = TEMPLATE.format(
         policy=policy,

@@ -8,8 +8,8 @@ from .program import Program
 
 
 class Tierwised(Program):
-    """A running daemon. `config` is the text of its configuration file; further words go to its
-    command line."""
+    """A running daemon. `config` is the text of its configuration file; further words are its
+    arguments."""
 
     def __init__(self, directory: Path, name: str, config: str, *words: str) -> None:
         found = shutil.which("tierwised")
@@ -25,7 +25,7 @@ class Tierwised(Program):
         return self
 
     def reload(self, config: str) -> None:
-        """Writes another configuration beside, puts it into place and asks the daemon to read it
+        """Writes another configuration beside the file, renames it, and makes the daemon read it
         (SIGHUP)."""
         beside = self.config.with_suffix(".new")
         beside.write_text(config)
@@ -33,6 +33,6 @@ class Tierwised(Program):
         self.signal(signal.SIGHUP)
 
     def kill(self) -> None:
-        """kill -9, as a crash would."""
+        """Ends the daemon with kill -9, like a crash."""
         self.process.kill()
         self.process.wait()

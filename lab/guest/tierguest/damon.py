@@ -15,7 +15,8 @@ AGGREGATE_US = 100000
 
 @dataclass(frozen=True)
 class Region:
-    """Addresses that DAMON assumes to be accessed alike; `samples` checks found `accesses`."""
+    """A range of addresses that DAMON assumes to be accessed alike; of `samples` checks, `accesses`
+    found it accessed."""
 
     start: int
     end: int
@@ -23,15 +24,16 @@ class Region:
     age: int
 
     def overlap(self, start: int, size: int) -> int:
-        """Bytes in common with a range."""
+        """Returns the bytes in common with a range."""
         return max(0, min(self.end, start + size) - max(self.start, start))
 
 
 class Damon:
-    """Watches the virtual addresses of one process. Use with `with`; ends the kdamond on leaving.
+    """Monitors the virtual addresses of one process inside a `with` block, whose end stops the
+    kdamond.
 
-    `action` is done to every region seen in use at least `min_accesses` times in each of
-    `min_age` aggregations; migrations go to `target_node`.
+    `action` applies to every region that at least `min_accesses` checks found accessed in each of
+    `min_age` aggregations; migrations move pages to `target_node`.
     """
 
     def __init__(
@@ -90,16 +92,16 @@ class Damon:
         write(DAMON / "nr_kdamonds", 0)
 
     def running(self) -> bool:
-        """True if its kdamond is on."""
+        """Returns true if its kdamond is on."""
         return read(self.kdamond / "state") == "on"
 
     def applied_bytes(self) -> int:
-        """Bytes that the action was done to, since the start."""
+        """Returns the bytes to which the action was applied since the start."""
         write(self.kdamond / "state", "update_schemes_stats")
         return int(read(self.scheme / "stats/sz_applied"))
 
     def regions(self) -> list[Region]:
-        """The regions of the last aggregation."""
+        """Returns the regions of the last aggregation."""
         write(self.kdamond / "state", "update_schemes_tried_regions")
         directory = self.scheme / "tried_regions"
         found = []
@@ -117,13 +119,13 @@ class Damon:
 
 
 def make_room() -> None:
-    """Stops the kernel's own statistics of accesses, where there are any."""
+    """Stops the kernel's own access statistics, if the kernel has them."""
     if DAMON_STAT.exists():
         write(DAMON_STAT, "N")
 
 
 def taken_places() -> int:
-    """The number of configured kdamonds, on or off."""
+    """Returns the number of configured kdamonds, on or off."""
     return sum(
         1
         for place in DAMON.iterdir()

@@ -1,5 +1,5 @@
-"""Declarations of tests and their requirements. Read by the host, which boots guests for it, and
-by the guest, which runs it."""
+"""Declarations of tests and their requirements. The host reads them to boot guests, and the guest
+reads them to run the tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 TestFunction = Callable[["Guest"], None]
 
-# Seconds of the guest's clock that a test may take unless it sets another limit: a few of DAMON's
-# aggregations and moves of some ten thousand pages, several times over.
+# Seconds of the guest's clock that a test may take unless it sets another limit: it suffices
+# several times for a few of DAMON's aggregations and moves of some ten thousand pages.
 DEFAULT_TIMEOUT_S = 120
 
 
@@ -37,12 +37,13 @@ class Test:
     needs: tuple[str, ...]
     """Programs of target/release/ that must have been built."""
     absences: dict[str, Absence] = field(default_factory=dict)
-    """By kernel series."""
+    """The absences, by kernel series."""
     smoke: bool = False
-    """True for the few tests that show that each part works at all."""
+    """True for the few tests that check the basic function of each part."""
 
     def on(self, kernel: str) -> TestFunction:
-        """The test for this kernel series, or the assertion of what that kernel lacks."""
+        """Returns the test for this kernel series, or the assertion that the kernel lacks the
+        feature."""
         absence = self.absences.get(kernel)
         return absence.asserted_by if absence else self.function
 
@@ -80,5 +81,5 @@ def test(
 
 
 def declared() -> list[Test]:
-    """Every test declared by the modules that were imported, in that order."""
+    """Returns every test that the imported modules declared, in order of declaration."""
     return list(_declared)

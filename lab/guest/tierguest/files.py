@@ -5,12 +5,13 @@ from pathlib import Path
 
 
 def read(path: str | Path) -> str:
-    """A file's text without the blanks around it."""
+    """Returns a file's text without the blanks around it."""
     return Path(path).read_text().strip()
 
 
 def write(path: str | Path, value: object) -> None:
-    """Writes a value in one call, as control files want it. OSError names file and value."""
+    """Writes a value in one call, as control files require. An OSError names the file and the
+    value."""
     descriptor = os.open(path, os.O_WRONLY)
     try:
         os.write(descriptor, str(value).encode())
@@ -21,13 +22,13 @@ def write(path: str | Path, value: object) -> None:
 
 
 def table(path: str | Path) -> dict[str, int]:
-    """A file of lines of a name and a number: /proc/vmstat, memory.stat."""
+    """Reads a file whose lines have a name and a number: /proc/vmstat, memory.stat."""
     return {
         name: int(number) for name, number in (line.split() for line in read(path).splitlines())
     }
 
 
 def node_table(path: str | Path) -> dict[str, list[int]]:
-    """memory.numa_stat: of each name the bytes on nodes 0, 1, ..."""
+    """Reads memory.numa_stat: the bytes on nodes 0, 1, ... by name."""
     rows = (line.split() for line in read(path).splitlines())
     return {row[0]: [int(part.partition("=")[2]) for part in row[1:]] for row in rows}

@@ -1,4 +1,4 @@
-"""The helper that every test is given: makes things, and cleans up after it."""
+"""The helper of every test: it creates objects, and removes them after the test."""
 
 import contextlib
 import json
@@ -23,16 +23,16 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 class Guest:
-    """One test's view of the guest. Everything that is made through it ends with the test."""
+    """One test's view of the guest. Everything that is created through it ends with the test."""
 
     def __init__(self, kernel: str) -> None:
         self.kernel = kernel
-        """The series: 6.12 or 7."""
+        """The kernel series: 6.12 or 7."""
         self.figures: dict[str, float | str] = {}
         """The test's measurements, printed beside its result."""
         self._stack = contextlib.ExitStack()
         self.directory = Path()
-        """A directory of the test's own, below /tmp."""
+        """The test's own directory, below /tmp."""
         self._programs = 0
 
     def __enter__(self) -> "Guest":
@@ -40,8 +40,7 @@ class Guest:
             self._stack.enter_context(tempfile.TemporaryDirectory(prefix="test-"))
         )
         self._stack.callback(settings.restore, settings.snapshot())
-        # The kernel's own tiering stays out of a test that does not ask for it; 1 is what Debian
-        # starts with.
+        # The kernel's own tiering is off unless a test switches it on; Debian's default is 1.
         self.numa_balancing(0)
         self.demotion(False)
         write(DROP_CACHES, 3)
@@ -52,8 +51,8 @@ class Guest:
 
     @contextlib.contextmanager
     def part(self) -> Iterator["Guest"]:
-        """A part of a test: objects made through its guest end with the part. Figures are the
-        test's."""
+        """A part of a test: objects created through its guest end with the part. Its figures belong
+        to the test."""
         with Guest(self.kernel) as part:
             part.figures = self.figures
             yield part
@@ -63,11 +62,12 @@ class Guest:
         return f"{kind}-{self._programs}"
 
     def cgroup(self, name: str) -> Cgroup:
-        """A new control group."""
+        """Creates a control group."""
         return self._stack.enter_context(Cgroup(name))
 
     def stairs(self, cgroup: Cgroup | None = None, **options: object) -> Stairs:
-        """A `stairs` that has touched its region and started its first phase."""
+        """Starts a `stairs`, and waits until it has touched its region and started its first
+        phase."""
         return self._stack.enter_context(
             Stairs(self.directory, self._name("stairs"), cgroup, **options)
         )
@@ -80,7 +80,7 @@ class Guest:
         )
 
     def start(self, *words: str, cgroup: Cgroup | None = None) -> Program:
-        """Any program."""
+        """Starts any program."""
         return self._stack.enter_context(
             Program(words, self.directory / f"{self._name('program')}.out", cgroup)
         )
@@ -104,7 +104,7 @@ class Guest:
         return [json.loads(line) for line in self.run(*words, within_s=within_s).splitlines()]
 
     def tierwised(self, config: str, *words: str) -> Tierwised:
-        """The daemon under test."""
+        """Starts the daemon under test."""
         return self._stack.enter_context(
             Tierwised(self.directory, self._name("tierwised"), config, *words)
         )
@@ -119,13 +119,13 @@ class Guest:
         min_age: int = 0,
         target_node: int | None = None,
     ) -> Damon:
-        """Returns DAMON monitoring a process; see damon.Damon."""
+        """Starts DAMON's monitoring of a process; see damon.Damon."""
         return self._stack.enter_context(
             Damon(pid, sample_us, aggregate_us, action, min_accesses, min_age, target_node)
         )
 
     def truth(self) -> Truth:
-        """The true misses."""
+        """Returns the counters of true misses."""
         return Truth()
 
     def wait_until(
@@ -139,20 +139,20 @@ class Guest:
         return wait_until(condition, within_s, saying, every_s)
 
     def vmstat(self) -> dict[str, int]:
-        """/proc/vmstat."""
+        """Returns /proc/vmstat."""
         return table("/proc/vmstat")
 
     def numa_balancing(self, mode: int) -> None:
-        """0 off, 1 between CPUs, 2 memory tiering."""
+        """Sets NUMA balancing: 0 off, 1 between CPUs, 2 memory tiering."""
         write(settings.NUMA_BALANCING, mode)
 
     def demotion(self, on: bool) -> None:
-        """Sets whether reclaim demotes instead."""
+        """Switches demotion by reclaim on or off."""
         if settings.DEMOTION.exists():
             write(settings.DEMOTION, "true" if on else "false")
 
     def memory_tiers(self) -> list[str]:
-        """The node lists of the kernel's memory tiers, fastest first."""
+        """Returns the node lists of the kernel's memory tiers, fastest first."""
         directory = Path("/sys/devices/virtual/memory_tiering")
         tiers = sorted(
             directory.glob("memory_tier*"),
@@ -161,7 +161,7 @@ class Guest:
         return [nodes for nodes in (read(tier / "nodelist") for tier in tiers) if nodes]
 
     def uptime_s(self) -> float:
-        """Seconds since the guest's start, by its own clock."""
+        """Returns the seconds since the guest's start, by its own clock."""
         return float(read("/proc/uptime").split()[0])
 
     def figure(self, name: str, number: float | str) -> None:

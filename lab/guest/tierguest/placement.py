@@ -1,4 +1,4 @@
-"""The nodes on which pages are, as the kernel reports them (move_pages without a target)."""
+"""The nodes of pages, as the kernel reports them (move_pages without a target)."""
 
 import json
 import subprocess
@@ -11,18 +11,18 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Placement:
-    """Pages of a range by node, and pages on none."""
+    """The pages of a range by node, and the pages on no node."""
 
     nodes: tuple[int, ...]
     absent: int
 
     @property
     def present(self) -> int:
-        """Pages that are somewhere."""
+        """Returns the number of pages on any node."""
         return sum(self.nodes)
 
     def share(self, node: int) -> float:
-        """The share of present pages that is on this node; 0 if no page is present."""
+        """Returns the share of present pages that is on this node; 0 if no page is present."""
         return self.nodes[node] / self.present if self.present else 0.0
 
     def __add__(self, other: "Placement") -> "Placement":

@@ -11,9 +11,9 @@ from typing import Any
 from .cgroup import Cgroup
 from .wait import wait_until
 
-# Time limit of a program's end after SIGTERM before it is killed.
+# Seconds that a program has to end after SIGTERM before it is killed.
 TERM_S = 10
-# Of its output in a message: about a screen.
+# Characters of a program's output in a message: about a screen.
 PRINTED_CHARACTERS = 2000
 
 
@@ -23,8 +23,8 @@ class Program:
     def __init__(self, words: Sequence[str], output: Path, cgroup: Cgroup | None = None) -> None:
         self.words = list(words)
         self.output = output
-        # The shell joins the group before it becomes the program: allocations are charged from the
-        # start.
+        # The shell joins the group before it executes the program, so that allocations are charged
+        # from the start.
         command = (
             ["bash", "-c", 'echo $$ > "$0"; exec "$@"', str(cgroup.path / "cgroup.procs")]
             if cgroup
@@ -46,11 +46,11 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Returns the process id."""
         return self.process.pid
 
     def running(self) -> bool:
-        """True if it has not ended."""
+        """Returns true if the program has not ended."""
         return self.process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
@@ -58,26 +58,26 @@ class Program:
         self.process.send_signal(number)
 
     def printed(self) -> str:
-        """Its output so far."""
+        """Returns the program's output so far."""
         return self.output.read_text(errors="replace")
 
     def json_lines(self) -> list[dict[str, Any]]:
-        """Its output so far, each whole line a JSON object."""
+        """Returns the program's output so far, in which each whole line is a JSON object."""
         whole = self.printed().rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
 
     def wait(self, within_s: float) -> int:
-        """Waits for its end; returns its status."""
+        """Waits for the program's end, and returns its status."""
         try:
             return self.process.wait(within_s)
         except subprocess.TimeoutExpired as error:
             printed = self.printed()[-PRINTED_CHARACTERS:]
             raise AssertionError(
-                f"{self.words[0]} still runs after {within_s:.0f} s; it said: {printed}"
+                f"{self.words[0]} still runs after {within_s:.0f} s; it printed: {printed}"
             ) from error
 
     def stop(self) -> int:
-        """Ends it: SIGCONT and SIGTERM, then SIGKILL. Returns its status."""
+        """Ends the program by SIGCONT and SIGTERM, then SIGKILL. Returns its status."""
         if self.running():
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
@@ -90,13 +90,13 @@ class Program:
 
 
 def resident_bytes(pid: int) -> int:
-    """The resident set of a process."""
+    """Returns the resident set of a process in bytes."""
     fields = Path(f"/proc/{pid}/statm").read_text().split()
     return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def processor_seconds(pid: int, proc: Path = Path("/proc")) -> float:
-    """User and system time that a process has used."""
+    """Returns the user and system time that a process has used, in seconds."""
     fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Kernel settings that a test may change: as they were before it, they are after it."""
+"""Kernel settings that a test may change; they are restored after the test."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ from .files import read, write
 
 NUMA_BALANCING = Path("/proc/sys/kernel/numa_balancing")
 DEMOTION = Path("/sys/kernel/mm/numa/demotion_enabled")
-# A zone's part of which CPUs may keep so much on their own lists; 0 for as much as the kernel
-# likes, up to an eighth.
+# The fraction of a zone that per-CPU lists may hold: one in this number; with 0 the kernel chooses,
+# up to an eighth.
 PER_CPU_LISTS = Path("/proc/sys/vm/percpu_pagelist_high_fraction")
 NUMA_SCANNING = Path("/sys/kernel/debug/sched/numa_balancing")
 KEPT = (
@@ -25,18 +25,19 @@ KEPT = (
 
 
 def value(path: Path) -> str:
-    """A setting as it would be written: of a list of words, the one in brackets."""
+    """Returns a setting in the form for writing: the word in brackets, if the file lists the
+    choices."""
     text = read(path)
     return text[text.index("[") + 1 : text.index("]")] if "[" in text else text
 
 
 def snapshot() -> dict[Path, str]:
-    """The current values of all kept settings that this kernel has."""
+    """Returns the current values of all kept settings that this kernel has."""
     return {path: value(path) for path in KEPT if path.exists()}
 
 
 def restore(saved: dict[Path, str]) -> None:
-    """Writes back what differs."""
+    """Restores the settings that differ."""
     for path, text in saved.items():
         if value(path) != text:
             write(path, text)

@@ -1,4 +1,4 @@
-"""`stairs`, the program whose hot memory is known, and where that memory is."""
+"""`stairs`, the program whose hot memory is known, and the placement of that memory."""
 
 import json
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Truth:
     hot: Range
 
     def cold(self) -> list[Range]:
-        """The rest of the region."""
+        """Returns the ranges of the region outside the hot part."""
         (start, size), (hot_start, hot_size) = self.region, self.hot
         before = (start, hot_start - start)
         after = (hot_start + hot_size, start + size - hot_start - hot_size)
@@ -42,7 +42,8 @@ class Stairs(Program):
         user: int | None = None,
         **options: object,
     ) -> None:
-        # It writes its report beside, and renames it: another user needs a directory for that.
+        # The program writes its report beside the file and renames it, so another user needs a
+        # writable directory.
         reports = directory if user is None else directory / f"{name}.reports"
         self.report = reports / f"{name}.report"
         self.report.unlink(missing_ok=True)
@@ -62,7 +63,7 @@ class Stairs(Program):
         try:
             wait_for_file(self.report, self, START_S)
         except BaseException:
-            # Nobody else knows of it yet.
+            # No other object has a reference to the program yet.
             self.stop()
             raise
 
@@ -70,7 +71,7 @@ class Stairs(Program):
         return self
 
     def truth(self) -> Truth:
-        """The phase that runs now."""
+        """Returns the report on the current phase."""
         printed = json.loads(self.report.read_text())
         return Truth(
             printed["phase"],
@@ -79,24 +80,24 @@ class Stairs(Program):
         )
 
     def hot(self) -> Placement:
-        """The nodes of the hot part's pages."""
+        """Returns the nodes of the hot part's pages."""
         return where(self.pid, [self.truth().hot])[0]
 
     def cold(self) -> Placement:
-        """The nodes of the region's other pages."""
-        # A region that is hot all over has no rest.
+        """Returns the nodes of the region's other pages."""
+        # A region that is entirely hot has no other pages.
         ranges = self.truth().cold()
         pieces = where(self.pid, ranges) if ranges else [Placement((0,) * len(self.hot().nodes), 0)]
         return sum(pieces[1:], pieces[0])
 
     def region(self) -> Placement:
-        """The nodes of all pages of the region."""
+        """Returns the nodes of all pages of the region."""
         return where(self.pid, [self.truth().region])[0]
 
     def describe(self) -> str:
-        """For a failure: hot and cold pages by node."""
+        """Describes hot and cold pages by node, for a failure's message."""
         return f"stairs: hot pages by node {self.hot().nodes}, cold {self.cold().nodes}"
 
     def operations(self) -> list[int]:
-        """Accesses done in each phase that has ended."""
+        """Returns the accesses of each phase that has ended."""
         return [line["operations"] for line in self.json_lines()]

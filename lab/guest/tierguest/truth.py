@@ -1,8 +1,8 @@
-"""The true last-level misses, which the plugin counts outside the guest and shows as the memory of
-a device.
+"""The true last-level misses, which the plugin counts outside the guest and presents as the memory
+of a device.
 
-Only in guests that count them: timed mode, and function mode with truth=True. The layout is that of
-lab/plugin/counters.h.
+They exist only in guests that count them: timed mode, and function mode with truth=True. The layout
+is that of lab/plugin/counters.h.
 """
 
 import mmap
@@ -28,14 +28,15 @@ DEVICE = ("0x1af4", "0x1110")
 
 @dataclass(frozen=True)
 class NodeMisses:
-    """Loads and stores of one node that went to memory, of all programs and the kernel."""
+    """Loads and stores of one node that missed the last-level cache, of all programs and the
+    kernel."""
 
     loads: int
     stores: int
 
 
 class Truth:
-    """The counters as they are now."""
+    """The current counters."""
 
     def __init__(self) -> None:
         device = _device()
@@ -47,30 +48,31 @@ class Truth:
             raise AssertionError(f"{device}: the counters start with {magic:#x}, not {MAGIC:#x}")
 
     def charged_ns(self) -> int:
-        """Nanoseconds that the guest's clock was moved for misses."""
+        """Returns the nanoseconds by which misses have moved the guest's clock."""
         return int(struct.unpack_from("<Q", self._memory, 24)[0])
 
     def misses(self) -> list[NodeMisses]:
-        """The misses of each node."""
+        """Returns the misses of each node."""
         rows = struct.unpack_from(f"<{4 * NODES_MAX}Q", self._memory, COUNTS_AT)
         loads, stores = rows[2 * NODES_MAX : 3 * NODES_MAX], rows[3 * NODES_MAX :]
         return [NodeMisses(loads[node], stores[node]) for node in range(self.nodes)]
 
     def user_misses(self) -> list[int]:
-        """The misses of user programs by node, without those of the kernel, which copies pages."""
+        """Returns the misses of user programs by node, without those of the kernel, which copies
+        pages."""
         return list(struct.unpack_from(f"<{self.nodes}Q", self._memory, USER_MISSES_AT))
 
     def of_page(self, frame: int) -> int:
-        """Misses of a physical page, by its frame number; modulo 2^32."""
+        """Returns the misses of a physical page, by its frame number; modulo 2^32."""
         return int(struct.unpack_from("<I", self._memory, HEADER_BYTES + 4 * frame)[0])
 
     def of_ranges(self, pid: int, ranges: Sequence[Range]) -> int:
-        """Misses so far of the physical pages that a process's ranges are in now."""
+        """Returns the misses so far of the physical pages in which a process's ranges are now."""
         return sum(self.of_page(frame) for frame in frames(pid, ranges) if frame < self.pages)
 
 
 def frames(pid: int, ranges: Sequence[Range]) -> list[int]:
-    """Frame numbers of the pages of a process that are in memory (/proc/PID/pagemap)."""
+    """Returns the frame numbers of a process's pages in memory (/proc/PID/pagemap)."""
     found = []
     with open(f"/proc/{pid}/pagemap", "rb") as pagemap:
         for start, size in ranges:

@@ -1,4 +1,4 @@
-"""Waiting for something that the kernel does in its own time."""
+"""Waits for events whose time the kernel sets."""
 
 import time
 from collections.abc import Callable
@@ -13,8 +13,8 @@ def wait_until(
     saying: Callable[[], object] | str,
     every_s: float = POLL_S,
 ) -> float:
-    """Returns the seconds until the condition held; AssertionError with the text of `saying` if it
-    never does."""
+    """Returns the seconds until the condition held. Raises AssertionError with the text of `saying`
+    if it does not hold in time."""
     began = time.monotonic()
     while not condition():
         if time.monotonic() - began > within_s:

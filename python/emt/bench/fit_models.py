@@ -1,10 +1,10 @@
-"""Fits the models of the paper's table 2 to what record_samples.py recorded: `fit_models.py
-FILE.csv...`, needs scikit-learn (the extra [bench]).
+"""Fits the models of the paper's table 2 to the samples of record_samples.py:
+`fit_models.py FILE.csv...`. It needs scikit-learn (the extra [bench]).
 
-It prints the table in Markdown, for each signal in the files, and then the weights of its linear
-model as src/tierwise/emt/linear_model.json holds them. Of each workload four fifths are learned
-from and one fifth is scored (section 5.3). A workload weighs the same whatever it recorded: the
-same number of objects is taken of each.
+It prints the table in Markdown for each signal in the files, and then the weights of its linear
+model in the form of src/tierwise/emt/linear_model.json. Four fifths of each workload's objects are
+for training and one fifth is for scoring (section 5.3). Each workload contributes the same number
+of objects.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ from tierwise.emt.policy.features import SAMPLES, features
 from tierwise.emt.policy.linear import NAMES
 
 SEED = 5
-#: Labels are 0 to 1, hotness is summed over the objects of a page: with some sixty of them, a page
-#: that was touched in every window comes to about a thousand, which is the last of ten buckets.
+#: Labels are 0 to 1, and a page's hotness is the sum over its objects. A page with some sixty
+#: objects that was touched in every window has a hotness of about a thousand, which is in the last
+#: of ten buckets.
 HOTTEST = 16.0
-#: Features that elimination leaves; the paper does not give their number.
+#: Features that remain after elimination; the paper does not give their number.
 LEFT_BY_RFE = 3
 
 Samples = dict[str, list[tuple[list[float], float]]]
 
 
 def read(files: Sequence[Path]) -> dict[str, Samples]:
-    """Features and labels by signal and workload."""
+    """Reads features and labels, by signal and workload."""
     found: dict[str, Samples] = defaultdict(lambda: defaultdict(list))
     for file in files:
         with file.open(encoding="ascii", newline="") as lines:
@@ -53,13 +54,13 @@ def read(files: Sequence[Path]) -> dict[str, Samples]:
 
 
 def models() -> dict[str, Any]:
-    """Those of table 2, by its names, with scikit-learn's own parameters where the paper prints
-    none."""
+    """The models of table 2 by their names there, with scikit-learn's default parameters where the
+    paper gives none."""
     return {
         "MLR": LinearRegression(),
         "MLR + RFE": RFE(LinearRegression(), n_features_to_select=LEFT_BY_RFE),
         "Polynomial": make_pipeline(StandardScaler(), PolynomialFeatures(2), LinearRegression()),
-        # A leaf of one object would learn objects by heart.
+        # With leaves of one object the forest would memorise the objects.
         "Random Forest": RandomForestRegressor(min_samples_leaf=20, random_state=SEED),
         "MLP": make_pipeline(
             StandardScaler(), MLPRegressor(early_stopping=True, random_state=SEED)
@@ -68,7 +69,7 @@ def models() -> dict[str, Any]:
 
 
 def split(samples: Samples) -> tuple[Any, Any, Any, Any]:
-    """Features to learn from and to score, labels to learn from and to score."""
+    """Returns features for training and for scoring, then labels for training and for scoring."""
     fewest = min(len(lines) for lines in samples.values())
     parts = []
     for workload in sorted(samples):
@@ -81,7 +82,7 @@ def split(samples: Samples) -> tuple[Any, Any, Any, Any]:
 
 
 def scores(label: Any, predicted: Any) -> list[float]:
-    """The rows of table 2."""
+    """Returns the rows of table 2."""
     pearson = numpy.corrcoef(label, predicted)[0, 1] if numpy.std(predicted) > 0 else 0.0
     return [
         mean_squared_error(label, predicted),
@@ -92,13 +93,13 @@ def scores(label: Any, predicted: Any) -> list[float]:
 
 
 def weights(model: Any) -> dict[str, float]:
-    """Of a linear model, in the unit of hotness."""
+    """Returns the weights of a linear model, in units of hotness."""
     table = {"intercept": model.intercept_, **dict(zip(NAMES, model.coef_, strict=True))}
     return {name: round(float(weight) * HOTTEST, 4) for name, weight in table.items()}
 
 
 def main(files: Sequence[Path]) -> None:
-    """Prints all."""
+    """Prints the tables and the weights."""
     for signal, samples in sorted(read(files).items()):
         given, given_scored, label, label_scored = split(samples)
         named = {name: model.fit(given, label) for name, model in models().items()}

@@ -1,9 +1,9 @@
-"""Run times with a part of the resident set fast, in the lab's timed guest: `lab_times.py
-[WORKLOAD[:TIMES[:SHARE]]...]`, a table in Markdown.
+"""Measures run times with a part of the resident set fast, in the lab's timed guest.
 
-No tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, over the run time
-with everything fast; with TIMES the work is so many times as long, with SHARE only that part is
-fast. It needs `make lab` and python/emt/lab.sh first, and half an hour of an idle machine.
+`lab_times.py [WORKLOAD[:TIMES[:SHARE]]...]` prints a table in Markdown. It compares no
+tiering, the kernel's tiering and tierwise.emt, each with 25, 50 and 75 % fast, with the run time
+with everything fast. TIMES multiplies the amount of work; with SHARE only that part is fast. It
+needs `make lab` and python/emt/lab.sh first, and half an hour of an idle machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORKLOADS = ("hotspot", "search")
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """Slowdown over everything fast."""
+    """Formats the slowdowns against everything fast."""
     lines = [
         "| workload | resident | fast | no tiering | kernel tiering | tierwise.emt "
         "| promoted, demoted |",

@@ -1,20 +1,20 @@
-"""The costs and findings of tracking on one workload: `measure.py WORKLOAD SIGNAL [SECONDS
-[BUDGET]]`, a JSON line on standard output.
+"""Measures the costs and findings of tracking on one workload.
 
-The program goes on without a pause through three phases of as many seconds of its own CPU
-time each:
+`measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]` prints a JSON line.
 
-1. the signal tracks within a budget, of 2 % if no other is named; its cost is what it accounts for;
+The program runs without a pause through three phases of SECONDS seconds of its own CPU time each:
+
+1. the signal tracks within a budget, 2 % by default; its cost is the cost that it accounts for;
 2. history: every page is protected in windows of 20 ms, and the windows in which it was touched are
    counted;
-3. the same again: the accesses that are scored.
+3. the same as phase 2: these accesses are the score's reference.
 
-A ranking is worth the share of phase 3's touches that its top 10 or 25 % of pages get. The signal
-ranks by phase 1, the perfect history by phase 2, the oracle by phase 3 itself. Touches are writes,
-which every use of an object is (its reference count); what is only read is not scored.
+A ranking's score is the share of phase 3's touches on its top 10 or 25 % of pages. The signal ranks
+by phase 1, the perfect history by phase 2, the oracle by phase 3 itself. Touches are writes: every
+use of an object writes its reference count. Memory that is only read is not scored.
 
-Costs are CPU time. Work done per second of it is compared between phase 1 and an untracked
-phase before and after it.
+Costs are CPU time. The work per second of CPU time in phase 1 is compared with that of an untracked
+phase before it and one after it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from workloads import WORKLOADS, Step
 
 WINDOW_NS = 20_000_000
 ALL_PAGES = 1 << 40
-#: So small that the decayed score is a count: 1000 windows weigh alike to 1 %.
+#: So small that the decayed score is a count: the weights of 1000 windows differ by at most 1 %.
 COUNTING_K = 1e-5
 
 
@@ -50,7 +50,7 @@ def program_s() -> float:
 
 
 def work(step: Step, seconds: float) -> float:
-    """Steps a second of CPU time, over at least so many seconds."""
+    """Returns steps per second of CPU time, over at least this many seconds."""
     began, steps = program_s(), 0
     while (took := program_s() - began) < seconds:
         step()
@@ -59,7 +59,7 @@ def work(step: Step, seconds: float) -> float:
 
 
 def touches(step: Step, seconds: float) -> dict[int, float]:
-    """The number of touches of each page while the workload ran."""
+    """Counts the touches of each page while the workload runs."""
     tracker, table = extension().Tracker("uffd-wp"), NativeTable()
     read, write = os.pipe()
     ends = threading.Event()
@@ -81,15 +81,15 @@ def touches(step: Step, seconds: float) -> dict[int, float]:
 
 
 def caught(ranking: dict[int, float], scored: dict[int, float], share: float) -> float:
-    """The share of scored touches on the top share of pages. Pages that the ranking does not know
-    come last."""
+    """Returns the share of scored touches on the top share of pages. Pages that the ranking does
+    not know come last."""
     order = sorted(scored, key=lambda address: (-ranking.get(address, -1.0), address))
     top = order[: round(len(order) * share)]
     return sum(scored[address] for address in top) / (sum(scored.values()) or 1.0)
 
 
 def sampling_speed() -> dict[str, float]:
-    """Objects a second by pool walk, and by marking."""
+    """Measures objects per second by pool walk, and by marking."""
     objects = extension().Objects(False)
     _, _, known, collect_ns = objects.collect(types_of_objects(), 1 << 31)
     objects.sample()
@@ -110,7 +110,7 @@ def sampling_speed() -> dict[str, float]:
 def main(
     workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02
 ) -> dict[str, object]:
-    """All phases."""
+    """Runs all phases."""
     began = time.process_time()
     step = WORKLOADS[workload]()
     step()

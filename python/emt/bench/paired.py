@@ -1,10 +1,10 @@
-"""The cost of tracking by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`, a JSON line
-on standard output.
+"""Measures the cost of tracking by the clock: `paired.py WORKLOAD [SIGNAL [PAIRS [SECONDS]]]`
+prints a JSON line.
 
-Phases of so many seconds of the program's CPU time with tracking and without follow each
-other, in turns, first one and then the other in front; the cost of a pair is by how much more
-CPU time a step took with tracking, that of its thread included. Needs an idle machine: two
-phases alike differ by what else it does, which the spread of the pairs shows.
+A pair has a phase with tracking and one without, each of SECONDS seconds of the program's CPU time;
+their order alternates. The cost of a pair is the increase of CPU time per step with tracking, with
+that of the tracking thread. It needs an idle machine: other load makes equal phases differ, and the
+spread of the pairs shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from workloads import WORKLOADS, Step
 
 
 def step_s(step: Step, seconds: float) -> float:
-    """CPU time of the process that a step takes, over at least so many seconds."""
+    """Returns the process's CPU time per step, over at least this many seconds."""
     began, steps = time.process_time(), 0
     while (took := time.process_time() - began) < seconds or not steps:
         step()
@@ -31,7 +31,7 @@ def step_s(step: Step, seconds: float) -> float:
 
 
 def tracked_s(step: Step, seconds: float, signal: str) -> float:
-    """The same with tracking, its set-up included."""
+    """Returns the same with tracking, its set-up included."""
     began = time.process_time()
     with emt.tiering(signal=signal):
         begun = time.process_time() - began
@@ -41,7 +41,7 @@ def tracked_s(step: Step, seconds: float, signal: str) -> float:
 def main(
     workload: str, signal: str = "uffd-wp", pairs: str = "8", seconds: str = "6"
 ) -> dict[str, object]:
-    """All pairs."""
+    """Runs all pairs."""
     step = WORKLOADS[workload]()
     step()
     gc.collect()

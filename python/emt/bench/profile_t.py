@@ -1,10 +1,10 @@
 """Chooses the threshold T of adaptive lazy demotion from profiles (EMT, section 6.2): `profile_t.py
 [WORKLOAD...]`.
 
-Every workload of table 3, at a twentieth of its size here, runs in the lab's timed guest with half
-of its resident set fast: with lazy demotion, and with eager; its eagerness is recorded. It needs
-`make lab` and python/emt/lab.sh first, a network for the packages of the guest's Python, and half
-an hour. Prints a table in Markdown and T.
+Every workload of table 3, at a twentieth of its size in workloads.py, runs in the lab's timed guest
+with half of its resident set fast, once with lazy and once with eager demotion. Its eagerness is
+recorded. It needs `make lab` and python/emt/lab.sh first, a network for the packages of the guest's
+Python, and half an hour. It prints a table in Markdown, and T.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 
 
 def install(directory: Path) -> None:
-    """Puts what the workloads import into a directory."""
+    """Installs the workloads' packages into a directory."""
     options = [
         "--quiet",
         "--target",
@@ -40,7 +40,8 @@ def install(directory: Path) -> None:
 
 
 def profiles(runs: Sequence[dict[str, Any]]) -> list[Profile]:
-    """One for each workload, of its lazy and its eager run; the eagerness of both."""
+    """Returns a profile per workload, with its lazy and its eager run, and the eagerness of
+    both."""
     by_way = {(run["workload"], run["demotion"]): run for run in runs}
     found = []
     for name in dict.fromkeys(run["workload"] for run in runs):
@@ -54,7 +55,7 @@ def profiles(runs: Sequence[dict[str, Any]]) -> list[Profile]:
 
 
 def table(found: Sequence[Profile], t: float) -> str:
-    """Run times, and what each would take with T."""
+    """Formats the run times, and the time of each workload with T."""
     lines = [
         "| workload | lazy | eager | eagerness: lowest, middle, highest | with T |",
         "|---|---|---|---|---|",
@@ -70,7 +71,7 @@ def table(found: Sequence[Profile], t: float) -> str:
 
 
 def main(workloads: Sequence[str]) -> None:
-    """Prints both."""
+    """Prints the table and T."""
     here = Path(__file__).resolve().parent
     with tempfile.TemporaryDirectory() as scratch:
         packages = Path(scratch) / "packages"

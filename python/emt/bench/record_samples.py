@@ -1,14 +1,14 @@
-"""Samples of objects with the true hotness of their pages, from one workload: `record_samples.py
-WORKLOAD SIGNAL [SECONDS]`, CSV on standard output.
+"""Records samples of objects with the true hotness of their pages, from one workload:
+`record_samples.py WORKLOAD SIGNAL [SECONDS]` prints CSV.
 
-It is what the models of table 2 are fitted to (fit_models.py), and runs on any interpreter: growth
-needs that of growth/build.sh.
+The models of table 2 are fitted to these samples (fit_models.py). It runs on any interpreter;
+growth needs the one of growth/build.sh.
 
 Objects are a random draw of those that recursive marking finds. While the workload runs, their
-counters are read nine times, which makes eight changes. In the same time all pages are
-write-protected in windows of 20 ms, and the windows in which a page was touched are counted; that
-is the truth where the paper takes DAMON's. An object's label is the count of its page over that of
-the page touched most: 0 to 1, as coarse as a page.
+counters are read nine times, which gives eight changes. At the same time all pages are
+write-protected in windows of 20 ms, and the windows in which a page was touched are counted. These
+counts are the truth; the paper uses DAMON's. An object's label is its page's count over the largest
+count: 0 to 1, the same for all objects of a page.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from tierwise.emt.policy.features import SAMPLES, changes_between
 from tierwise.emt.support import extension
 from workloads import WORKLOADS, Step
 
-#: Drawn of each workload: a fit of six numbers needs no more, and reading their counters (a
-#: microsecond each) stays far below an interval.
+#: Objects drawn from each workload. A fit of six numbers needs no more, and reading their counters
+#: (a microsecond each) takes far less than an interval.
 OBJECTS = 20_000
-#: Limits of marking; the same as signals/marked_objects.py has.
+#: Limits of marking; the same as in signals/marked_objects.py.
 MAX_LENGTH, MAX_DEPTH = 1_000_000, 64
-#: A reference count is read as 32 bits, and goes up and down.
+#: A reference count is read as 32 bits, and rises and falls.
 BITS = 32
 
 
 def draw_objects() -> array[int]:
-    """Addresses of objects of the workload."""
+    """Draws objects of the workload, and returns their addresses."""
     gc.collect()
     found = array("Q", extension().mark(MAX_LENGTH, MAX_DEPTH))
     return array("Q", random.Random(4).sample(found, min(OBJECTS, len(found))))
 
 
 def change(before: int, now: int, growth: bool) -> int:
-    """As csrc/objects.c keeps it: a growth counter wraps, a reference count differs either way."""
+    """Returns a change as csrc/objects.c computes it: a growth counter wraps, a reference count
+    differs in either direction."""
     return (
         changes_between(before, now, BITS)
         if growth
@@ -58,8 +59,8 @@ def change(before: int, now: int, growth: bool) -> int:
 def record(
     step: Step, addresses: array[int], growth: bool, seconds: float
 ) -> list[tuple[int, ...]]:
-    """Counters of all objects at nine moments, and as the last line the touches of their pages, in
-    thousandths of the most."""
+    """Returns the counters of all objects at nine times, and as the last row the touches of their
+    pages, in thousandths of the maximum."""
     table, tracker = NativeTable(), extension().Tracker("uffd-wp")
     stop_read, stop_write = os.pipe()
     lines: list[tuple[int, ...]] = []
@@ -95,7 +96,7 @@ def record(
 
 
 def main(workload: str, signal: str, seconds: float) -> None:
-    """Writes a line an object: workload, signal, eight changes, label."""
+    """Writes one line per object: workload, signal, eight changes, label."""
     growth = signal == "growth"
     if growth and not extension().GROWTH_BUILD_ID:
         sys.exit(
@@ -107,7 +108,7 @@ def main(workload: str, signal: str, seconds: float) -> None:
     *counters, touches = record(step, draw_objects(), growth, seconds)
     writer = csv.writer(sys.stdout)
     for one, touched in zip(zip(*counters, strict=True), touches, strict=True):
-        # An object that went away in between has no eight changes.
+        # An object that was freed in between does not have eight changes.
         if -1 not in one:
             pairs = zip(one, one[1:], strict=False)
             writer.writerow(

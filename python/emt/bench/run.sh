@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Workloads with a signal, one after the other, each in a process of its own: run.sh PYTHON SIGNAL
-# [SECONDS [WORKLOAD...]] >> results.jsonl
+# Measures workloads with a signal, one after the other, each in its own process: run.sh PYTHON
+# SIGNAL [SECONDS [WORKLOAD...]] >> results.jsonl
 set -euo pipefail
 cd "$(dirname "$0")"
 python=${1:?usage: run.sh PYTHON SIGNAL [SECONDS [WORKLOAD...]]}

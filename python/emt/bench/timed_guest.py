@@ -27,13 +27,13 @@ TIMEOUT_S = 7200.0
 def run(
     module: str, words: Sequence[str], files: Mapping[str, Path] | None = None
 ) -> list[dict[str, Any]]:
-    """The report of `python3 -m module KERNEL WORDS...` there, a JSON line per run; `files` are
-    beside the module by their names.
+    """Runs `python3 -m module KERNEL WORDS...` in the guest, and returns its report: one JSON
+    object per run. `files` lie beside the module under their names.
 
     Raises:
-        SystemExit: It failed; with the end of the guest's console.
+        SystemExit: The module failed; the message ends with the end of the guest's console.
     """
-    # Guests are ended on the way out, which the signal's default would not do.
+    # A regular exit ends the guests; the signal's default action would not.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     boot = BOOTS["timed"]
     runs: list[dict[str, Any]] = []

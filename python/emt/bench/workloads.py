@@ -1,4 +1,4 @@
-"""The eleven workloads of the paper's table 3, at a size that this machine holds.
+"""The eleven workloads of the paper's table 3, at sizes for an ordinary machine.
 
 Each is a function that builds its data and returns a step to be repeated: a few hundred
 milliseconds to a few seconds of work, on inputs that a seed chooses. The paper's resident sets are
@@ -15,11 +15,12 @@ from typing import Any
 
 Step = Callable[[], object]
 
-#: 1 is the size of table 3 here. Less is for what needs no size, as the recording of samples.
+#: 1 is the default size. A smaller scale is for measurements that do not depend on the size, such
+#: as the recording of samples.
 SCALE = float(os.environ.get("TIERWISE_EMT_BENCH_SCALE", "1"))
 #: Nodes and edges of the graphs: some 550 MB in networkx.
 NODES, EDGES = round(250_000 * SCALE), round(1_250_000 * SCALE)
-#: Rows of the databases' objects that stay in memory: some 500 MB.
+#: Rows of the databases, whose objects stay in memory: some 500 MB.
 ROWS = round(200_000 * SCALE)
 
 
@@ -32,7 +33,7 @@ def _graph(nodes: int = NODES, edges: int = EDGES) -> Any:
     graph.add_weighted_edges_from(
         (draw.randrange(nodes), draw.randrange(nodes), draw.random()) for _ in range(edges)
     )
-    # The k-core is not defined with them.
+    # The k-core of a graph with self-loops is not defined.
     graph.remove_edges_from(list(networkx.selfloop_edges(graph)))
     return graph
 
@@ -81,7 +82,7 @@ def bfs() -> Step:
 
 
 def bfs_rand() -> Step:
-    """The same at random sources."""
+    """Breadth-first search at random sources."""
     import networkx
 
     graph, pair = _graph(), _pairs()
@@ -89,7 +90,7 @@ def bfs_rand() -> Step:
 
 
 def bidirectional() -> Step:
-    """Shortest paths by bidirectional search, two hundred a step."""
+    """Shortest paths by bidirectional search, two hundred per step."""
     import networkx
 
     graph, pair = _graph(), _pairs()

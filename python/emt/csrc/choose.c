@@ -27,13 +27,13 @@ static int in_order(const void *one, const void *other)
                             : (a->address > b->address) - (a->address < b->address);
 }
 
-/* The multiplier of Fibonacci hashing; policy/page_table.py draws the same lots. */
+/* The multiplier of Fibonacci hashing; policy/page_table.py computes the same lots. */
 static uint32_t lot_of(uint64_t address)
 {
     return (uint32_t)((address >> PAGE_SHIFT) * UINT64_C(0x9E3779B97F4A7C15) >> 32);
 }
 
-/* Puts a candidate into its place below `at` in a heap whose first is the last in order. */
+/* Moves a candidate to its place below `at` in a heap whose first entry is the last in order. */
 static void sink(struct candidate *heap, size_t count, size_t at, struct candidate candidate)
 {
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -59,7 +59,7 @@ static void offer(struct candidate *heap, size_t *count, size_t most, struct can
     }
 }
 
-/* The pages that are wished for, those first that are wished for most. */
+/* Lists the pages that match the wish, the best first. */
 static size_t list(struct table *table, const struct wish *wish, size_t most, struct candidate *out)
 {
     size_t found = 0;
@@ -74,7 +74,8 @@ static size_t list(struct table *table, const struct wish *wish, size_t most, st
     return found;
 }
 
-/* True if an object's tail may go down: the page before, on which its count is written, is as cold.
+/* True if an object's tail may be demoted: the page before, on which its count is written, is as
+ * cold.
  */
 static bool cold_before(struct table *table, const struct wish *wish, uintptr_t page)
 {
@@ -84,12 +85,13 @@ static bool cold_before(struct table *table, const struct wish *wish, uintptr_t 
            (long)table_bucket(chunk->hotness[i]) < wish->h;
 }
 
-/* True if a page may go down. Memory is read without the table's lock. */
+/* True if a page may be demoted. Memory is read without the table's lock. */
 static bool may_go(struct table *table, const struct wish *wish, const struct judge *judge,
                    uintptr_t page)
 {
     bool tail = false;
-    /* A part of a huge page, which formed since the page was read, moves with all of it. */
+    /* A page that has become a part of a huge page since it was read would move with all of
+     * that. */
     bool may = !uffd_huge(judge->pagemap, page) &&
                (judge->uses == NULL || uses_write(judge->uses, page, &tail));
     pthread_mutex_lock(&table->lock);

@@ -1,14 +1,14 @@
-/* The pages to move: the coldest of the fast tier or the hottest of the slow one, and the check
- * of a page before its demotion. Without the interpreter's lock. */
+/* The pages to move: the coldest of the fast tier or the hottest of the slow one, and the check of
+ * a page before its demotion. The functions run without the interpreter's lock. */
 #ifndef TIERWISE_EMT_CHOOSE_H
 #define TIERWISE_EMT_CHOOSE_H
 
 #include "table.h"
 #include "uses.h"
 
-/* Limit of pages that one call refuses: checking them takes some 5 ms, if each is of a pool. A
- * refused page is not checked again until it is reported as written, so that the next call gets
- * further. */
+/* Limit of pages that one call refuses: checking them takes some 5 ms if each belongs to a pool. A
+ * refused page is not checked again until it is reported as written, so the next call checks other
+ * pages. */
 #define MAX_REFUSED 2048
 
 struct wish {
@@ -19,21 +19,21 @@ struct wish {
 };
 
 struct judge {
-    struct uses *uses; /* NULL: every use of every page is seen */
+    struct uses *uses; /* NULL: every use of every page is reported */
     int pagemap;       /* a descriptor of /proc/self/pagemap, or -1 */
 };
 
-/* A candidate. Equally hot ones come in an order that does not follow their addresses:
- * neighbours were allocated together, and often are used together. */
+/* A candidate. The order of equally hot ones does not follow their addresses: neighbours were
+ * allocated together, and are often used together. */
 struct candidate {
-    float rank; /* the less, the sooner */
+    float rank; /* smaller: earlier */
     uint32_t lot;
     uint64_t address;
 };
 
 /* Writes the addresses of the candidates, the best first, and returns their number. `judge` is
  * NULL if no check is needed. `out` has space for the limit, and `listed` for the limit and
- * MOST_REFUSED more. */
+ * MAX_REFUSED more. */
 size_t choose(struct table *table, const struct wish *wish, const struct judge *judge,
               struct candidate *listed, uint64_t *out);
 

@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The page that everything is counted in. The kernel's own on x86-64 and most arm64; module.c
- * refuses others. */
+/* The unit of all page counts: the kernel's page on x86-64 and most arm64; module.c refuses other
+ * sizes. */
 #define PAGE_SHIFT 12
 #define PAGE_BYTES ((uintptr_t)1 << PAGE_SHIFT)
 
 /* Nanoseconds of CPU time of the calling thread. */
 int64_t thread_cpu_ns(void);
 
-/* Nanoseconds of a clock that only goes forward. */
+/* Nanoseconds of a monotonic clock. */
 int64_t monotonic_ns(void);
 
 /* Memory that the trackers ignore: shared mappings are not part of the private memory that they

@@ -1,9 +1,9 @@
-/* The marking phase of EMT (section 5.1, algorithm 1): all objects that can be reached from those
- * that the collector tracks.
+/* The marking phase of EMT (section 5.1, algorithm 1): it finds all objects that can be reached
+ * from those that the collector tracks.
  *
  * It holds the interpreter's lock throughout, as the paper's does. Two limits end the visit of a
- * container: how many children it has, and how deep below a tracked object it lies; the paper does
- * not print its own. */
+ * container: the number of its children, and its depth below a tracked object. The paper does not
+ * give its limits. */
 #include "marking.h"
 
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static int visit_child(PyObject *child, void *context);
 static void visit(struct marking *marking, PyObject *object)
 {
     PyTypeObject *type = Py_TYPE(object);
-    /* A static type has no references to report, and CPython aborts when it is asked for them. */
+    /* A static type has no references, and CPython aborts when it must report them. */
     bool static_type =
         PyType_Check(object) && !PyType_HasFeature((PyTypeObject *)object, Py_TPFLAGS_HEAPTYPE);
     if (type->tp_traverse == NULL || !PyObject_IS_GC(object) || static_type ||
@@ -89,7 +89,7 @@ static void visit(struct marking *marking, PyObject *object)
     marking->length = length;
 }
 
-/* Not zero ends the visit of the container. */
+/* A result other than zero ends the visit of the container. */
 static int visit_child(PyObject *child, void *context)
 {
     struct marking *marking = context;

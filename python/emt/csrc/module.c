@@ -1,4 +1,5 @@
-/* The extension: what cannot be done in Python, or not without the interpreter's lock. */
+/* The extension: the functions that Python cannot provide, or not without the interpreter's
+ * lock. */
 #include "common.h"
 #include "marking.h"
 #include "pending.h"

@@ -13,7 +13,7 @@ int where_pages(unsigned long count, void **addresses, int *status)
     return (int)syscall(SYS_move_pages, 0, count, addresses, NULL, status, 0);
 }
 
-/* Both functions: `node` below zero only queries. Returns 4 bytes per page. */
+/* Moves pages, or only queries their nodes if `node` is below zero. Returns 4 bytes per page. */
 static PyObject *call(Py_buffer *addresses, int node)
 {
     unsigned long count = (unsigned long)addresses->len / 8;

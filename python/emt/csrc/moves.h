@@ -4,14 +4,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if a node (0 or more) is in a set with a bit for each of the first 64: a later one is in
- * none. */
+/* True if a node (0 or more) is in a set with a bit for each of the first 64 nodes; a later node is
+ * in no set. */
 static inline bool node_in(uint64_t nodes, int node)
 {
     return node < 64 && (nodes >> node & 1);
 }
 
-/* The node of each page, or an error number below zero; -1 and errno if the call itself failed. */
+/* Writes the node of each page, or an error number below zero, into `status`. Returns -1 and sets
+ * errno if the call itself failed. */
 int where_pages(unsigned long count, void **addresses, int *status);
 
 #endif

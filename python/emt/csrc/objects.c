@@ -9,12 +9,12 @@
 #define SMALL_CHANGE 2
 #define MAX_CHANGE 255
 
-/* The words before an object in its block: none; the collector's two; those and the two of a
- * managed dict; in a debugging allocator's block everything stands 16 bytes further. */
+/* Bytes before an object in its block: none; the collector's two words; those and the two words of
+ * a managed dict. In a debugging allocator's block each is 16 more. */
 static const uint8_t offsets[] = {0, 16, 32, 48};
 
-/* The memory of a pool: itself if that is safe, else a copy; NULL if it was freed. Between this and
- * leave_pool the pool stays. */
+/* Returns the memory of a pool if reading it is safe, else a copy; NULL if it was freed. The pool
+ * is not freed before leave_pool. */
 static const char *enter_pool(const struct pool *pool, char *copy)
 {
     pthread_mutex_lock(&pools_lock);
@@ -33,7 +33,7 @@ static void leave_pool(const char *memory, const char *copy)
     }
 }
 
-/* Other threads change what is read here, a word at a time. */
+/* Other threads change this memory during the read, one word at a time. */
 static uint64_t word_at(const char *at)
 {
     return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_RELAXED);
@@ -64,7 +64,7 @@ static void find_in_pool(struct objects *objects, const struct pool *pool,
 {
     _Alignas(struct pool_header) char copy[POOL_BYTES];
     const char *memory = enter_pool(pool, copy);
-    /* Since it was found it may have been emptied and given to another size of objects. */
+    /* The pool may have been emptied since it was found, and reused for another size of objects. */
     if (memory != NULL &&
         ((const struct pool_header *)(const void *)memory)->size_class != pool->size_class) {
         leave_pool(memory, copy);
@@ -109,8 +109,8 @@ static void choose_pools(struct objects *objects, size_t most)
 
 int objects_collect(struct objects *objects, const struct types *types, size_t most)
 {
-    /* Once per rotation: walking the address space costs as much as sampling a million objects.
-     * What became a pool meanwhile has its turn in the next. */
+    /* Once per rotation: walking the address space costs as much as sampling a million objects. A
+     * new pool is sampled from the next rotation on. */
     int error = objects->next == 0 ? pools_find(&objects->pools) : 0;
     if (error != 0) {
         return error;

@@ -1,5 +1,5 @@
-/* The sampler of objects as a Python object, `Objects`, and what recursive marking needs: `mark`,
- * `counters`. */
+/* The sampler of objects as a Python object, `Objects`, and the functions that recursive marking
+ * needs: `mark`, `counters`. */
 #include "objects.h"
 #include "table_object.h"
 
@@ -11,7 +11,7 @@ struct objects_object {
     PyObject_HEAD struct objects objects;
     bool open;
     atomic_bool busy;
-    unsigned fork_depth; /* of the process that made it */
+    unsigned fork_depth; /* of the process that created it */
 };
 
 #ifdef Py_GIL_DISABLED
@@ -72,7 +72,7 @@ static void dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Takes the object for one call; false with an exception if it cannot be. */
+/* Reserves the object for one call; false with an exception if that is not possible. */
 static bool enter(struct objects_object *self)
 {
     if (atomic_exchange(&self->busy, true)) {
@@ -149,7 +149,7 @@ static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 
 PyDoc_STRVAR(report_doc,
              "report(table, weights, k)\n--\n\n"
-             "Tells the table how hot the pages of this turn are, by the six weights of "
+             "Reports the hotness of the pages of this turn to the table, by the six weights of "
              "the linear model (median, deviation, nonzero, small, range,\n"
              "intercept). Returns nanoseconds of CPU time.");
 static PyObject *report(PyObject *object, PyObject *args)
@@ -173,7 +173,7 @@ static PyObject *report(PyObject *object, PyObject *args)
     return PyLong_FromLongLong(cpu_ns);
 }
 
-PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat pools and objects of this turn take.");
+PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nThe memory of the pools and objects of this turn.");
 static PyObject *memory_bytes(PyObject *object, PyObject *Py_UNUSED(none))
 {
     const struct objects *objects = &((struct objects_object *)object)->objects;
@@ -183,11 +183,11 @@ static PyObject *memory_bytes(PyObject *object, PyObject *Py_UNUSED(none))
 
 PyDoc_STRVAR(
     close_doc,
-    "close()\n--\n\nEnds sampling and gives everything back. Calling it again does nothing.");
+    "close()\n--\n\nEnds sampling and releases everything. Calling it again does nothing.");
 static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct objects_object *self = (struct objects_object *)object;
-    /* A call that was under way when the parent forked is under way there only. */
+    /* A call that was under way at the fork continues in the parent only. */
     if (atomic_exchange(&self->busy, true) && self->fork_depth == fork_depth()) {
         PyErr_SetString(PyExc_RuntimeError,
                         "the sampler is in use by another thread: stop that first");

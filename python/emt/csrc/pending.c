@@ -1,4 +1,4 @@
-/* A call that is made when os.fork has returned: a hook after the fork runs before that. */
+/* A call that runs after os.fork has returned: hooks after the fork run before that. */
 #include "pending.h"
 
 #include <unistd.h>
@@ -26,8 +26,8 @@ static size_t depth_of_python(void)
 static int call(void *what)
 {
     struct pending *pending = what;
-    /* Another hook, written in Python and called after ours, is not the end of os.fork yet: what is
-     * pending is called at its first instruction. */
+    /* A later hook in Python runs pending calls at its first instruction. os.fork has not returned
+     * then, so the call is deferred again. */
     if (depth_of_python() > pending->depth && Py_AddPendingCall(call, pending) == 0) {
         return 0;
     }

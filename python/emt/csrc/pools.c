@@ -72,8 +72,8 @@ bool pools_watch(struct pools *watched)
     pthread_mutex_lock(&pools_lock);
     watched_pools = watched;
     pthread_mutex_unlock(&pools_lock);
-    /* Ours may still be there, below another program's that wrapped it: hooked twice it would call
-     * itself.
+    /* Our hook may still be installed below another one that wrapped it: installed twice it would
+     * call itself.
      */
     if (!hooked) {
         PyObject_GetArenaAllocator(&original);
@@ -91,7 +91,8 @@ void pools_unwatch(struct pools *watched)
     }
     PyObjectArenaAllocator now;
     PyObject_GetArenaAllocator(&now);
-    /* Somebody may have wrapped it after us; then ours stays below theirs and only passes on. */
+    /* Another extension may have wrapped our hook. It then stays installed and only passes calls
+     * on. */
     if (now.free == arena_free) {
         PyObject_SetArenaAllocator(&original);
         hooked = false;
@@ -145,8 +146,8 @@ static int add(struct pools *pools, uintptr_t base, const struct pool_header *he
 /* Headers that one call reads. */
 #define BATCH 256
 
-/* Max number of times that a batch is read again because arenas were freed meanwhile. After that
- * its pools are found in the next rotation. */
+/* Max number of times that a batch is read again because arenas were freed meanwhile. Its pools are
+ * then found in the next rotation. */
 #define TRIES 3
 
 static size_t arenas_gone(void)
@@ -169,9 +170,9 @@ static int note_batch(struct pools *pools, uintptr_t first, const struct pool_he
     return error;
 }
 
-/* The pools among up to BATCH places. They are read without the lock, for which the allocator waits
- * with the interpreter's; what was read counts if no arena went away before it is noted. One that
- * goes away later is marked. */
+/* Finds the pools among up to BATCH places. It reads them without the lock, because the allocator
+ * waits for the lock while it holds the interpreter's. The data read are valid if no arena was
+ * freed before they are noted. A pool whose arena is freed later is marked. */
 static int take_batch(struct pools *pools, uintptr_t first, size_t places)
 {
     struct pool_header headers[BATCH];
@@ -198,11 +199,12 @@ static int take_batch(struct pools *pools, uintptr_t first, size_t places)
     return error;
 }
 
-/* Blocks of a pool whose links are checked: most pools of containers have one at once. */
+/* Blocks of a pool whose links are checked: in most pools of containers the first of them is
+ * linked. */
 #define TRIED_BLOCKS 4
 
-/* True if an object of the pool is linked in the collector's lists: then its neighbour points back
- * to it, and to no copy of it. */
+/* True if an object of the pool is linked in the collector's lists: its neighbour then points back
+ * to it, and not to a copy of it. */
 static bool linked(const struct pool *pool)
 {
     for (uint32_t n = 0; n < TRIED_BLOCKS && n < pool_blocks(pool); n++) {
@@ -234,12 +236,13 @@ static bool same_arena(const struct pool *one, const struct pool *other)
     return one->arena == other->arena && other->base - one->base < ARENA_BYTES;
 }
 
-/* Proves the pools of each arena of which one is proven, or has an object that is linked: all
- * adjacent pools whose headers name the same arena.
+/* Proves all adjacent pools whose headers name the same arena, if one of them is proven or has a
+ * linked object.
  *
- * Memory is read without the lock, for which the allocator waits with the interpreter's: only the
- * sampler's thread, which calls this, reads and writes `proven`. If the arena goes away meanwhile
- * its pools are marked gone, which counts for more than any proof. */
+ * Memory is read without the lock, because the allocator waits for it while it holds the
+ * interpreter's. Only the sampler's thread calls this function, and only it reads and writes
+ * `proven`. If the arena is freed meanwhile, its pools are marked gone, which overrides any
+ * proof. */
 static void prove(struct pools *pools)
 {
     for (size_t first = 0, last; first < pools->count; first = last) {
@@ -257,8 +260,8 @@ static void prove(struct pools *pools)
     }
 }
 
-/* No machine's pools are larger: address space that is only reserved (a sanitizer's shadow) is not
- * walked. */
+/* Pools never occupy a larger range. Larger ranges are only reserved address space (a sanitizer's
+ * shadow) and are not walked. */
 #define MAX_RANGE_BYTES ((uintptr_t)1 << 40)
 
 int pools_find(struct pools *pools)

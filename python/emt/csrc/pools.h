@@ -1,14 +1,14 @@
 /* The pools of CPython's object allocator, found and read without the interpreter's lock.
  *
- * A pool is 16 KiB of blocks of one size class behind a header of 48 bytes, alike in CPython 3.10
- * to 3.14 (Objects/obmalloc.c, struct pool_header). Memory of the program can go away at any time,
- * so it is read in one of two ways:
- * - through process_vm_readv, which fails where reading would crash;
- * - directly, under `pools_lock`, where a pool is proven to be one. Arenas go away through the
- *   arena allocator, which is wrapped so that it takes the lock and marks their pools as freed. A
- *   pool is proven when its list of free blocks points into itself, or an object in it is linked in
- *   the collector's lists, which holds for no copy of a pool; and when a pool of the same arena
- *   beside it is.
+ * A pool is 16 KiB of blocks of one size class behind a header of 48 bytes, in CPython 3.10 to 3.14
+ * alike (Objects/obmalloc.c, struct pool_header). The program can free memory at any time, so it is
+ * read in one of two ways:
+ * - through process_vm_readv, which fails where a direct read would crash;
+ * - directly, under `pools_lock`, if the pool is proven. Arenas are freed through the arena
+ *   allocator. A wrapper of it takes the lock and marks their pools as freed. A pool is proven if
+ *   its list of free blocks points into itself, or if an object in it is linked in the collector's
+ *   lists: neither holds for a copy of a pool. It is also proven if an adjacent pool of the same
+ *   arena is.
  */
 #ifndef TIERWISE_EMT_POOLS_H
 #define TIERWISE_EMT_POOLS_H
@@ -58,20 +58,20 @@ static inline uint32_t pool_blocks(const struct pool *pool)
 
 extern pthread_mutex_t pools_lock;
 
-/* Wraps the arena allocator, so that arenas of `watched` that go away are marked. With the
- * interpreter's lock. One at a time: false if another is watched. Fork takes the lock too, so that
- * a child never inherits it taken. */
+/* Wraps the arena allocator, so that freed arenas of `watched` are marked. The caller holds the
+ * interpreter's lock. Only one can be watched: returns false if another is. A fork takes
+ * `pools_lock` too, so that a child never inherits it locked. */
 bool pools_watch(struct pools *watched);
 void pools_unwatch(struct pools *watched);
 
-/* Finds all pools. Without the interpreter's lock. 0, or an error number. */
+/* Finds all pools, without the interpreter's lock. Returns 0, or an error number. */
 int pools_find(struct pools *pools);
 void pools_clear(struct pools *pools);
 
 /* True if a header at an address is that of a pool with objects in it. */
 bool pool_plausible(const struct pool_header *header, uintptr_t base);
 
-/* Reads this process's memory without crashing; whether all of it could be read. */
+/* Reads this process's memory without crashing. Returns true if all of it could be read. */
 bool read_memory(uintptr_t from, void *to, size_t bytes);
 
 #endif

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A line without its name is about 50 bytes long, a name at most a path. */
+/* A line without its name has about 50 bytes, and a name has at most the length of a path
+ * (4096). */
 #define LINE_BYTES 4608
 
 static int add(struct ranges *ranges, uintptr_t start, uintptr_t end)
@@ -28,8 +29,8 @@ static int add(struct ranges *ranges, uintptr_t start, uintptr_t end)
     return 0;
 }
 
-/* True if a line is of memory whose pages can be tiered: private, readable, writable, of no file.
- * Stacks of the kernel's making are left alone; they are small and always in use. */
+/* True if a line describes memory whose pages can be tiered: private, readable, writable, of no
+ * file. Stacks that the kernel made are excluded; they are small and always in use. */
 static bool wanted(const char *permissions, const char *inode, const char *name)
 {
     if (strncmp(permissions, "rw-p", 4) != 0 || strncmp(inode, "0", 1) != 0 || inode[1] != ' ') {
@@ -61,7 +62,7 @@ static int take_line(struct ranges *ranges, const char *line)
     return wanted(permissions, field, name) ? add(ranges, start, end) : 0;
 }
 
-/* Takes whole lines of a buffer; how many bytes they were. */
+/* Parses the whole lines of a buffer, and returns their number of bytes. */
 static size_t take_lines(struct ranges *ranges, char *buffer, size_t filled, int *error)
 {
     size_t done = 0;

@@ -1,4 +1,4 @@
-/* The program's private anonymous memory, by /proc/self/maps. Touches no Python. */
+/* The program's private anonymous memory, from /proc/self/maps. The functions call no Python. */
 #ifndef TIERWISE_EMT_RANGES_H
 #define TIERWISE_EMT_RANGES_H
 
@@ -13,7 +13,7 @@ struct ranges {
     size_t count, room;
 };
 
-/* Reads them again. 0, or an error number. */
+/* Reads the ranges again. Returns 0, or an error number. */
 int ranges_read(struct ranges *ranges);
 void ranges_clear(struct ranges *ranges);
 

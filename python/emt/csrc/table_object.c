@@ -1,7 +1,7 @@
 /* The page table as a Python object: `Table`.
  *
- * No thread waits for the table's lock while it holds the interpreter's, and none that holds it
- * calls Python or makes an object. */
+ * No thread waits for the table's lock while it holds the interpreter's. No thread that holds the
+ * table's lock calls Python or creates an object. */
 #include "choose.h"
 #include "moves.h"
 #include "table_object.h"
@@ -111,7 +111,7 @@ static PyObject *judge(PyObject *self, PyObject *arg)
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-/* The pages that are wished for, as bytes. */
+/* Returns the pages that match the wish, as bytes. */
 static PyObject *chosen(struct table *table, struct wish wish, const struct judge *judge)
 {
     size_t pages = table->pages, most = wish.limit < pages ? wish.limit : pages, found = 0;
@@ -188,7 +188,7 @@ static PyObject *hottest_slow(PyObject *self, PyObject *args)
     return chosen(own(self), wish, NULL);
 }
 
-PyDoc_STRVAR(place_doc, "place(addresses, fast)\n--\n\nNotes in which tier pages are.");
+PyDoc_STRVAR(place_doc, "place(addresses, fast)\n--\n\nRecords the tier of pages.");
 static PyObject *place(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
@@ -212,8 +212,8 @@ static PyObject *place(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nNotes that pages did not move: each rests for a "
-                         "round, and twice as long each time.");
+PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nRecords that pages did not move: each rests for "
+                         "a round, and twice as long each time.");
 static PyObject *refuse(PyObject *self, PyObject *args)
 {
     struct table *table = own(self);
@@ -227,7 +227,7 @@ static PyObject *refuse(PyObject *self, PyObject *args)
         struct chunk *chunk = table_chunk(table, address[n], false);
         if (chunk != NULL) {
             unsigned i = (unsigned)((address[n] - chunk->base) >> PAGE_SHIFT);
-            /* One more than it rests: the next round's judgement takes one away. */
+            /* One more than the rounds of rest: the next round's judgement subtracts one. */
             chunk->rests[i] = (uint8_t)((1u << chunk->refusals[i]) + 1);
             chunk->refusals[i] += chunk->refusals[i] < MAX_REFUSALS;
         }
@@ -237,8 +237,8 @@ static PyObject *refuse(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Pages and what was seen of them, out of a dict: asking for a number may run the program's code,
- * which may change the dict or ask the table. How many; -1 with an exception set. */
+/* Reads addresses and hotness from a dict. Converting a number may run the program's code, which
+ * may change the dict or call the table. Returns their number; -1 with an exception set. */
 static Py_ssize_t read_seen(PyObject *pages, uint64_t **addresses, float **seen)
 {
     PyObject *items = PyDict_Items(pages);
@@ -321,7 +321,7 @@ PyDoc_STRVAR(pages_doc, "pages()\n--\n\n"
 static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
-    /* Nothing of Python's is made under the lock. Pages that come meanwhile are left out. */
+    /* No Python object is created under the lock. Pages that become known meanwhile are omitted. */
     Py_ssize_t room = length(self), n = 0;
     uint64_t *addresses = malloc(((size_t)room + 1) * sizeof *addresses);
     float *values = malloc(((size_t)room + 1) * sizeof *values);
@@ -382,7 +382,7 @@ static PyObject *heat(PyObject *self, PyObject *arg)
     Py_END_ALLOW_THREADS return result;
 }
 
-PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nWhat the table takes.");
+PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nThe memory of the table.");
 static PyObject *memory_bytes(PyObject *self, PyObject *Py_UNUSED(none))
 {
     struct table *table = own(self);
@@ -390,8 +390,7 @@ static PyObject *memory_bytes(PyObject *self, PyObject *Py_UNUSED(none))
                              table->room * sizeof(struct chunk *));
 }
 
-/* Queries the kernel for the nodes of the known pages of one chunk; pages on no node are
- * forgotten. */
+/* Queries the kernel for the nodes of the known pages of one chunk, and drops pages on no node. */
 static void locate_chunk(struct table *table, struct chunk *chunk, uint64_t fast_nodes)
 {
     void *address[CHUNK_PAGES];
@@ -452,7 +451,7 @@ static PyObject *locate(PyObject *self, PyObject *args)
     Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
     for (Py_ssize_t asked = 0; at < table->count && asked < limit; at++, asked += CHUNK_PAGES) {
         locate_chunk(table, table->chunks[at], fast_nodes);
-        /* Others need not wait for all of the kernel's answers. */
+        /* Other threads can take the lock between the kernel's answers. */
         pthread_mutex_unlock(&table->lock);
         pthread_mutex_lock(&table->lock);
     }
@@ -486,7 +485,7 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_sq_length, length},
     {Py_tp_doc,
-     "The software page table for whole pages; see policy.page_table for what it answers."},
+     "The software page table for whole pages; policy.page_table describes its answers."},
     {0, NULL},
 };
 

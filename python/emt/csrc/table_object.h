@@ -7,7 +7,7 @@ struct table_object {
     PyObject_HEAD struct table table;
 };
 
-/* The table of a Table; NULL with TypeError for another object. */
+/* Returns the table of a Table; NULL with TypeError for another object. */
 struct table *table_of(PyObject *object);
 
 #endif

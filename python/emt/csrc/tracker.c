@@ -5,18 +5,18 @@
 #include <string.h>
 #include <time.h>
 
-/* Hotness of one touch an interval. With windows down to 1/32 of an interval, rates fill the ten
+/* Hotness of one touch per interval. With windows down to 1/32 of an interval, rates fill the ten
  * buckets of the histogram. */
 #define SCALE 32.0f
 #define MAX_HOTNESS 1023.0f
 
-/* New memory is found once a second at the default interval, and for certain within eight. Reading
- * the maps of a program with some hundred mappings takes a fifth of a millisecond, and registering
- * them as long again. */
+/* New memory is found once a second at the default interval, and with certainty within eight
+ * seconds. Reading the maps of a program with some hundred mappings takes a fifth of a millisecond,
+ * and registering them takes as long again. */
 #define SAMPLES_PER_REFRESH 4
 #define REFRESHES_PER_REGISTER 8
 
-/* Of a window: 256 MiB, more than any budget lets it protect. */
+/* Pieces of a window: 256 MiB, more than any budget lets it protect. */
 #define MAX_PIECES 1024
 
 struct pieces {
@@ -30,7 +30,7 @@ static float rate(const struct sampling *asked, int64_t window_ns)
     return hotness < MAX_HOTNESS ? hotness : MAX_HOTNESS;
 }
 
-/* True if a range was there, as it is, when the maps were read before. */
+/* True if the same range was in the previous reading of the maps. */
 static bool was_there(const struct ranges *before, struct range range, size_t *at)
 {
     while (*at < before->count && before->all[*at].start < range.start) {
@@ -40,9 +40,9 @@ static bool was_there(const struct ranges *before, struct range range, size_t *a
            before->all[*at].end == range.end;
 }
 
-/* Registers what is mapped now, now and then. Ranges that cannot be (they are another
- * userfaultfd's, or changed meanwhile) are left alone. What was unmapped and mapped again at the
- * same place is found by registering everything every so often. */
+/* Registers the current mappings, at intervals. It skips ranges that cannot be registered (another
+ * userfaultfd has them, or they changed meanwhile). At longer intervals it registers everything,
+ * which includes memory that was unmapped and mapped again at the same place. */
 static int refresh(struct tracker *tracker)
 {
     if (tracker->samples++ % SAMPLES_PER_REFRESH != 0) {
@@ -65,7 +65,8 @@ static int refresh(struct tracker *tracker)
     return error;
 }
 
-/* The first range that ends after the cursor; their number if there is none. */
+/* Returns the index of the first range that ends after the cursor; the number of ranges if there is
+ * none. */
 static size_t range_at(const struct ranges *now, uintptr_t cursor)
 {
     size_t low = 0, high = now->count;
@@ -80,7 +81,7 @@ static size_t range_at(const struct ranges *now, uintptr_t cursor)
     return low;
 }
 
-/* The next piece of the rotation with a present page; false at the end of the rotation. */
+/* Finds the next piece of the rotation with a present page; false at the end of the rotation. */
 static bool next_piece(struct tracker *tracker, uintptr_t *start, uintptr_t *end)
 {
     const struct ranges *now = &tracker->now;
@@ -98,8 +99,9 @@ static bool next_piece(struct tracker *tracker, uintptr_t *start, uintptr_t *end
     return false;
 }
 
-/* The state of a chunk's pages after a check of some of them. `window_ns`: since when those that
- * count were protected. `only_left`: only pages that were left protected count. */
+/* Updates the state of a chunk's pages after a check of some of them. Returns the number of checked
+ * pages. With `ends_window` all of them count, as protected for a window. Otherwise only pages that
+ * stayed protected count, as protected since their piece's last check. */
 static size_t take_regions(struct table *table, const struct uffd_way *way,
                            const struct emt_page_region *regions, long count,
                            const struct sampling *asked, struct sampled *did, bool ends_window,
@@ -142,7 +144,7 @@ static size_t take_regions(struct table *table, const struct uffd_way *way,
     return pages;
 }
 
-/* Protects pieces until there are pages enough. */
+/* Protects pieces until they have enough pages. */
 static int start_window(struct tracker *tracker, struct table *table, const struct sampling *asked,
                         struct sampled *did, struct pieces *pieces)
 {
@@ -158,7 +160,7 @@ static int start_window(struct tracker *tracker, struct table *table, const stru
         }
         long found = tracker->uffd.way->protect(&tracker->uffd, start, end, regions);
         if (found <= 0) {
-            /* Nothing is present, or it was unmapped after the maps were read. */
+            /* No page is present, or the range was unmapped after the maps were read. */
             continue;
         }
         pthread_mutex_lock(&table->lock);
@@ -190,7 +192,7 @@ static void end_window(struct tracker *tracker, struct table *table, const struc
     }
 }
 
-/* Waits until a time; true if it was stopped. */
+/* Waits until a time. Returns true if it was stopped. */
 static bool wait_until(int stop, int64_t until_ns)
 {
     int64_t left;
@@ -235,8 +237,8 @@ void tracker_release(struct tracker *tracker)
     for (size_t n = 0; registered && n < tracker->now.count; n++) {
         uffd_unregister(&tracker->uffd, tracker->now.all[n].start, tracker->now.all[n].end);
     }
-    /* The kernel takes away what is left when the descriptor is closed: of ranges that were mapped
-     * again or moved. */
+    /* Closing the descriptor makes the kernel remove the remaining protection, of ranges that were
+     * mapped again or moved. */
     uffd_close(&tracker->uffd);
     ranges_clear(&tracker->now);
     ranges_clear(&tracker->before);

@@ -25,7 +25,7 @@ static const struct uffd_way *way_of(const char *name)
     return NULL;
 }
 
-/* An OSError whose text names the step that failed, and what that means. */
+/* Sets an OSError whose text names the step that failed, and its meaning. */
 static PyObject *refuse(int error, const struct uffd_way *way, const char *step)
 {
     const char *why = "the system refused";
@@ -161,11 +161,11 @@ static PyObject *sample(PyObject *object, PyObject *args)
                          (long long)did.wall_ns);
 }
 
-PyDoc_STRVAR(close_doc, "close()\n--\n\nTakes all protection away. Calling it again does nothing.");
+PyDoc_STRVAR(close_doc, "close()\n--\n\nRemoves all protection. Calling it again does nothing.");
 static PyObject *close_(PyObject *object, PyObject *Py_UNUSED(none))
 {
     struct tracker_object *self = (struct tracker_object *)object;
-    /* A sample that was under way when the parent forked is under way there only. */
+    /* A sample that was under way at the fork continues in the parent only. */
     if (atomic_exchange(&self->busy, true) && uffd_own(&self->tracker.uffd)) {
         PyErr_SetString(PyExc_RuntimeError,
                         "a sample is under way in another thread: stop it first");
@@ -189,7 +189,7 @@ static PyMethodDef methods[] = {
 
 static PyGetSetDef attributes[] = {
     {"fault_ns", fault_ns, NULL,
-     "What the first touch of a protected page costs, calibrated when the tracker was made.", NULL},
+     "Nanoseconds that the first touch of a protected page costs, calibrated at creation.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -198,8 +198,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, attributes},
-    {Py_tp_doc,
-     "Tracker(signal)\n--\n\nSees which pages are touched, by \"uffd-wp\" or \"uffd-rwp\"."},
+    {Py_tp_doc, "Tracker(signal)\n--\n\nFinds touched pages by \"uffd-wp\" or \"uffd-rwp\"."},
     {0, NULL},
 };
 

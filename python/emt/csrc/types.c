@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The slot of an address, or the empty one where it would be. Types are aligned to 16 bytes. */
+/* Returns the slot of an address, or the empty slot where it belongs. Types are aligned to 16
+ * bytes. */
 static size_t slot_of(const struct types *types, uintptr_t address)
 {
     size_t at = (address >> 4) & types->mask;
@@ -15,7 +16,7 @@ static size_t slot_of(const struct types *types, uintptr_t address)
 
 int types_fill(struct types *types, const uint64_t *addresses, size_t count)
 {
-    /* A quarter is filled at most, so that most searches end at their first slot. */
+    /* At most a quarter of the slots is filled, so that most searches end at their first slot. */
     size_t room = 64;
     while (room < count * 4) {
         room *= 2;

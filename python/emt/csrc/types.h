@@ -1,4 +1,5 @@
-/* The types that objects are known by: a set of addresses, open addressing. Touches no Python. */
+/* The types that identify objects: a set of addresses with open addressing. The functions call no
+ * Python. */
 #ifndef TIERWISE_EMT_TYPES_H
 #define TIERWISE_EMT_TYPES_H
 
@@ -9,7 +10,7 @@ struct types {
     size_t mask;
 };
 
-/* Of addresses of 8 bytes each. 0, or an error number. */
+/* Fills the set with addresses of 8 bytes each. Returns 0, or an error number. */
 int types_fill(struct types *types, const uint64_t *addresses, size_t count);
 bool types_have(const struct types *types, uintptr_t address);
 void types_clear(struct types *types);

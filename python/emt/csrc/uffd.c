@@ -19,9 +19,8 @@ int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step)
 {
     *uffd = (struct uffd){.way = way, .fd = -1, .pagemap = -1, .fork_depth = fork_depth()};
     *step = "userfaultfd";
-    /* For user mode only, which needs no privilege under any value of vm.unprivileged_userfaultfd:
-     * an asynchronous fault is resolved by the kernel itself, also where the kernel is who touches
-     * the page. */
+    /* User mode only needs no privilege under any value of vm.unprivileged_userfaultfd. The kernel
+     * resolves an asynchronous fault itself, also when the kernel touches the page. */
     uffd->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
     if (uffd->fd < 0) {
         return errno;
@@ -136,17 +135,17 @@ bool uffd_huge(int pagemap, uintptr_t address)
     return ioctl(pagemap, EMT_PAGEMAP_SCAN, &arg) > 0;
 }
 
-/* Pages whose faults are timed: as many tables and descriptors of pages as a first-level cache does
- * not hold, and enough that reading the clock (some 50 ns) does not count. */
+/* Pages whose faults are timed: their page tables and page descriptors exceed a first-level cache,
+ * and reading the clock (some 50 ns) is negligible beside them. */
 #define CALIBRATED_PAGES 2048
-/* From one touched page to the next, odd so that each has its turn: a program's touches do not come
- * by address either. */
+/* Distance in pages between two touches: it is odd, so that every page is touched. A program's
+ * touches do not follow addresses either. */
 #define STRIDE 797
-/* Rounds, of which the middle one counts: the least is one that met warm caches, the longest one
- * that was interrupted. */
+/* Rounds, of which the median counts: the shortest had warm caches, and the longest was
+ * interrupted. */
 #define CALIBRATION_ROUNDS 3
-/* What is written before a round, so that it starts with the program's caches rather than its own:
- * a second-level cache and a part of the third. */
+/* Bytes that are written before a round, so that the caches do not hold the round's own data: a
+ * second-level cache and a part of the third. */
 #define COLD_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64
 
@@ -172,8 +171,8 @@ static int by_length(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* The middle of the rounds, with what a touch without a fault costs: a program pays for that in any
- * case, but so little that leaving it in only keeps the figure on the safe side. -errno. */
+/* Returns the median of the rounds, or -errno. It includes the cost of a touch without a fault,
+ * which a program pays in any case. That cost is small, and makes the result an upper bound. */
 static int64_t time_rounds(struct uffd *uffd, char *memory, char *other)
 {
     struct emt_page_region regions[REGIONS];
@@ -201,8 +200,8 @@ int64_t uffd_fault_ns(struct uffd *uffd)
     if (memory == MAP_FAILED) {
         return -ENOMEM;
     }
-    /* Faults by 4 KiB are what is calibrated, even if the machine uses huge pages for memory that
-     * nothing advised on. */
+    /* The calibration is for faults of 4 KiB pages, even if the machine uses huge pages for memory
+     * without advice. */
     madvise(memory, bytes, MADV_NOHUGEPAGE);
     touch_ns(memory);
     int error = uffd_register(uffd, (uintptr_t)memory, (uintptr_t)memory + bytes);
@@ -212,8 +211,8 @@ int64_t uffd_fault_ns(struct uffd *uffd)
     if (took < 0) {
         return took;
     }
-    /* An eighth more: between a calibration and a program's own faults it varies by some 5 % either
-     * way, and what is accounted for must not be too little. A clock too coarse to see a fault must
-     * not make it free. */
+    /* An eighth more: a program's own faults differ from the calibration by some 5 % either way,
+     * and the accounted cost must not be too low. One more: a clock too coarse to measure a fault
+     * must not make its cost zero. */
     return took / CALIBRATED_PAGES * 9 / 8 + 1;
 }

@@ -1,8 +1,8 @@
 /* The kernel's interfaces that report touched pages: userfaultfd and PAGEMAP_SCAN, in two ways
  * behind one interface.
  *
- * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h); they stand here because a
- * machine's headers are older than the kernels that a wheel meets. */
+ * The numbers are the kernel's ABI (linux/userfaultfd.h, linux/fs.h). They are repeated here
+ * because a build machine's headers may be older than the kernels on which a wheel runs. */
 #ifndef TIERWISE_EMT_UFFD_H
 #define TIERWISE_EMT_UFFD_H
 
@@ -55,9 +55,9 @@ struct uffd_way {
     uint64_t features;      /* of UFFDIO_API */
     uint64_t register_mode; /* of UFFDIO_REGISTER */
     uint64_t touched;       /* the category of PAGEMAP_SCAN that a touched page has */
-    const char *since;      /* the kernel that brought it */
-    /* Protects the present pages of a range, after telling in `regions` which of them were touched
-     * since the last time. The number of regions, or -errno. */
+    const char *since;      /* the first kernel that has it */
+    /* Protects the present pages of a range, and first reports in `regions` which of them were
+     * touched since the last call. Returns the number of regions, or -errno. */
     long (*protect)(struct uffd *uffd, uintptr_t start, uintptr_t end,
                     struct emt_page_region *regions);
 };
@@ -69,11 +69,12 @@ struct uffd {
     const struct uffd_way *way;
     int fd, pagemap;
     struct stat fd_was, pagemap_was; /* when they were opened */
-    /* Of the process whose memory both descriptors are of, also in a child that inherits them. */
+    /* The fork depth of the process to whose memory both descriptors belong, also in a child that
+     * inherits them. */
     unsigned fork_depth;
 };
 
-/* Opens both descriptors. 0, or an error number; `step` is then what failed. */
+/* Opens both descriptors. Returns 0, or an error number; `step` then names the failed step. */
 int uffd_open(struct uffd *uffd, const struct uffd_way *way, const char **step);
 void uffd_close(struct uffd *uffd);
 
@@ -81,31 +82,31 @@ void uffd_close(struct uffd *uffd);
  * in their place. */
 bool uffd_kept(const struct uffd *uffd);
 
-/* True if the descriptors are of this process's memory. In a child they are of its parent's: only
- * close them. */
+/* True if the descriptors belong to this process's memory. In a child they belong to its parent's,
+ * and the child may only close them. */
 bool uffd_own(const struct uffd *uffd);
 
 /* 0, or an error number. */
 int uffd_register(struct uffd *uffd, uintptr_t start, uintptr_t end);
 void uffd_unregister(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
-/* The present small pages of a range, with `touched` among their categories if they were; `flags`
- * are PAGEMAP_SCAN's. The number of regions, or -errno. */
+/* Lists the present small pages of a range, with the category `touched` if they were touched;
+ * `flags` are PAGEMAP_SCAN's. Returns the number of regions, or -errno. */
 long uffd_scan(struct uffd *uffd, uintptr_t start, uintptr_t end, uint64_t flags,
                struct emt_page_region *regions);
 
-/* The first present small page of a range; its end if there is none. Huge pages are passed over
- * here as in scans: protecting a part of one splits it, and the program loses more by that than
- * moving a part could gain. The kernel passes over what was never touched, so that terabytes of
- * address space that a program only reserved take no time. */
+/* Returns the first present small page of a range; the end of the range if there is none. It skips
+ * huge pages, as scans do: protecting a part of a huge page splits it, which costs the program more
+ * than moving a part could gain. The kernel skips untouched memory, so that terabytes of reserved
+ * address space take no time. */
 uintptr_t uffd_next_present(struct uffd *uffd, uintptr_t start, uintptr_t end);
 
 /* True if an address is in a huge page; `pagemap` is a descriptor of /proc/self/pagemap. False
  * where the kernel does not report it. */
 bool uffd_huge(int pagemap, uintptr_t address);
 
-/* Nanoseconds of CPU time that the first touch of a protected page costs the thread that touches
- * it; -errno. */
+/* Returns the nanoseconds of CPU time that the first touch of a protected page costs the touching
+ * thread, or -errno. */
 int64_t uffd_fault_ns(struct uffd *uffd);
 
 #endif

@@ -1,4 +1,4 @@
-/* uffd-rwp: asynchronous read and write protection, Linux 7.3. It also sees memory that is only
+/* uffd-rwp: asynchronous read and write protection, Linux 7.3. It also reports memory that is only
  * read: tables of dicts, buffers, arrays. */
 #include "uffd.h"
 

@@ -1,4 +1,4 @@
-/* uffd-wp: asynchronous write protection, Linux 6.7. A write takes the protection off by itself;
+/* uffd-wp: asynchronous write protection, Linux 6.7. A write removes the protection by itself;
  * PAGEMAP_SCAN reports which pages were written, and protects them again in the same call. Every
  * use of a Python object writes its reference count. */
 #include "uffd.h"

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED
-/* These objects are in the heaps of another allocator, and their owners count references in
- * their own way. */
+/* These objects are in another allocator's heaps, and their owners count references differently. */
 bool uses_write(struct uses *uses, uintptr_t page, bool *tail)
 {
     (void)uses;
@@ -28,7 +27,8 @@ static uint32_t block_bytes(const struct pool_header *header)
     return (header->size_class + 1) * 16;
 }
 
-/* Goes through the list of free blocks; false if the program changed it meanwhile, or it is none.
+/* Walks the list of free blocks; false if the program changed it meanwhile, or if there is no such
+ * list.
  */
 static bool find_free(struct uses *uses, const struct pool_header *header)
 {
@@ -49,7 +49,7 @@ static bool find_free(struct uses *uses, const struct pool_header *header)
 static bool read_pool(struct uses *uses, uintptr_t base)
 {
     struct pool_header header;
-    /* Most memory is of no pool; its first bytes show that. */
+    /* Most memory is not in a pool, which its first bytes show. */
     if (!read_memory(base, &header, sizeof header) || !pool_plausible(&header, base) ||
         !read_memory(base, uses->copy, POOL_BYTES)) {
         return false;
@@ -58,8 +58,8 @@ static bool read_pool(struct uses *uses, uintptr_t base)
     return pool_plausible(&header, base) && find_free(uses, &header);
 }
 
-/* True if a word is a reference count that uses write. What stands before a pointer to a type in
- * other memory is mostly a pointer too: its upper half is no count's. */
+/* True if a word is a reference count that uses write. In other memory the word before a pointer to
+ * a type is mostly a pointer too, whose upper half no count has. */
 static bool mortal(uint64_t word)
 {
 #if PY_VERSION_HEX >= 0x030c0000

@@ -1,5 +1,5 @@
-"""Fixtures of the tests: whether tracking is off again after each, and programs in interpreters of
-their own."""
+"""Fixtures of the tests: a check that tracking is off after each test, and programs in their own
+interpreters."""
 
 import contextlib
 import os
@@ -14,8 +14,7 @@ import pytest
 import tierwise.emt as emt
 from tierwise.emt.errors import NotTracking
 
-#: Far above what any program takes, on a machine that is shared with others too: it ends what
-#: hangs.
+#: Far above the time of any program, also on a shared machine: it ends programs that hang.
 HANGS_AFTER_S = 600
 
 Program = Callable[..., subprocess.CompletedProcess[str]]
@@ -23,7 +22,7 @@ Program = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(autouse=True)
 def tracking_is_off_afterwards() -> Iterator[None]:
-    """No test leaves tracking on or a page protected."""
+    """Checks that the test leaves neither tracking on nor a page protected."""
     yield
     try:
         emt.end()
@@ -34,8 +33,8 @@ def tracking_is_off_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Runs Python text in an interpreter of its own and returns what became of it; `check=False`
-    lets it fail."""
+    """Runs Python text in its own interpreter and returns the result; `check=False` lets it
+    fail."""
 
     def run(
         text: str, *words: str, check: bool = True, **environment: str
@@ -57,8 +56,8 @@ def program(tmp_path: Path) -> Program:
 def _to_its_end(
     words: list[str], environment: dict[str, str], directory: Path
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command. One that hangs reports where: its interpreter writes the stacks of all
-    threads when it is aborted."""
+    """Runs a command. A command that hangs is aborted, and its interpreter then writes the stacks
+    of all threads."""
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -73,7 +72,7 @@ def _to_its_end(
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGABRT)
         process.wait()
-        # Its children, if it has any, hold its output open.
+        # Its children, if there are any, keep its output open.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()

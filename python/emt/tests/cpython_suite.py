@@ -1,7 +1,8 @@
-"""CPython's test_gc, test_dict and test_threading with tracking on, which the environment switches
-on; status 1 if one fails.
+"""Runs CPython's test_gc, test_dict and test_threading with tracking on, which the environment
+switches on; returns status 1 if one fails.
 
-A test that fails without tracking too is not counted: those are of the machine, not of tracking.
+A suite that also fails without tracking does not count: the machine is then the cause, not
+tracking.
 """
 
 import os
@@ -12,14 +13,14 @@ import tierwise.emt as emt
 from tierwise.emt.support import free_threaded
 
 SUITES = ("test_gc", "test_dict", "test_threading")
-#: test_get_count and test_get_objects_arguments count the containers of the whole process, twice in
-#: a row: tracking's thread makes some in between, as any thread does. Tests of threading count the
-#: threads of a process, or how it ends, in programs of their own: those inherit the environment,
+#: test_get_count and test_get_objects_arguments count the containers of the whole process twice in
+#: a row. The tracking thread creates some in between, as any thread does. Tests of threading count
+#: a process's threads, or check its end, in programs of their own, which inherit the environment
 #: and are tracked too.
 IGNORED = ["test_get_count", "test_get_objects_arguments"]
 if free_threaded() and sys.version_info[:2] == (3, 13):
-    # A free-threaded 3.13 makes functions, modules and classes immortal when a second thread
-    # starts, of any program: its objects are not finalised at the end then.
+    # A free-threaded 3.13 makes functions, modules and classes immortal when any program starts a
+    # second thread. Its objects are then not finalised at the end.
     IGNORED += [
         "test_function_tp_clear_leaves_consistent_state",
         "test_gc_main_module_at_shutdown",
@@ -29,7 +30,7 @@ if free_threaded() and sys.version_info[:2] == (3, 13):
         "test_main_thread_during_shutdown",
         "test_start_new_thread_at_finalization",
     ]
-#: Far above what a suite takes on a shared machine.
+#: Far above the time of a suite on a shared machine.
 HANGS_AFTER_S = 900
 WORDS = (
     sys.executable,
@@ -57,7 +58,7 @@ def passes(suite: str, environment: dict[str, str]) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Runs all three."""
+    """Runs all three suites."""
     if not emt.stats().active:
         print(f"tracking is not on: {emt.stats().reason}", file=sys.stderr)
         return 1

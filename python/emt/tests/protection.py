@@ -1,4 +1,4 @@
-"""This process's mappings that are registered with a userfaultfd, by smaps."""
+"""Finds this process's mappings that are registered with a userfaultfd, from smaps."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def protected_mappings(smaps: Path = Path("/proc/self/smaps")) -> int:
 
 
 def huge_bytes(address: int, smaps: Path = Path("/proc/self/smaps")) -> int:
-    """The part of an address's mapping that is in huge pages."""
+    """Returns the bytes of an address's mapping that are in huge pages."""
     within = False
     for line in smaps.read_text(encoding="ascii").splitlines():
         words = line.split()
@@ -27,7 +27,7 @@ def huge_bytes(address: int, smaps: Path = Path("/proc/self/smaps")) -> int:
 
 
 def is_protected(address: int, smaps: Path = Path("/proc/self/smaps")) -> bool:
-    """True if the mapping of an address is registered."""
+    """Returns true if the mapping of an address is registered."""
     within = False
     for line in smaps.read_text(encoding="ascii").splitlines():
         words = line.split()

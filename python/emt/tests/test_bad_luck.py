@@ -1,4 +1,5 @@
-"""Bad input, bad luck: no crash, no deadlock, no changed result, no page left protected."""
+"""Bad input and failures cause no crash, no deadlock, no changed result, and no page that stays
+protected."""
 
 import platform
 import re
@@ -17,7 +18,7 @@ QUICK = dict(sample_interval=0.02, overhead_budget=1.0)
 """
 
 
-def test_no_second_node(program: Program) -> None:
+def test_a_missing_node_is_refused(program: Program) -> None:
     printed = program(
         BEGIN + "try:\n    emt.start(emt.Settings(slow_nodes=(9,)))\n"
         "except emt.Unavailable as error:\n    print(error)"
@@ -64,7 +65,7 @@ def forbid(number, errno, ioctl=0):
         ("forbid(310, 1)", "refdelta", "process_vm_readv|no pools"),
     ],
 )
-def test_what_a_kernel_or_container_refuses_is_said(
+def test_kernel_refusals_are_reported(
     program: Program, forbidden: str, signal: str, reason: str
 ) -> None:
     if platform.machine() != "x86_64":
@@ -82,7 +83,7 @@ def test_what_a_kernel_or_container_refuses_is_said(
     assert printed.stdout.rstrip().endswith("45")
 
 
-def test_without_pymalloc_pages_are_tracked_and_objects_are_refused(program: Program) -> None:
+def test_without_pymalloc_only_pages_are_tracked(program: Program) -> None:
     printed = program(
         BEGIN
         + """
@@ -95,15 +96,14 @@ with emt.tiering(**QUICK) as t:
         [bytes(100) for _ in range(1000)]
 print("tracked", protected_mappings())
 """,
-        # A free-threaded interpreter knows no other allocator than its own, and does not start with
-        # another.
+        # A free-threaded interpreter has only its own allocator, and does not start with another.
         PYTHONMALLOC="mimalloc" if free_threaded() else "malloc",
     )
     assert ("free-threaded" if free_threaded() else "PYTHONMALLOC=malloc") in printed.stdout
     assert printed.stdout.endswith("tracked 0\n")
 
 
-def test_fork_leaves_the_child_untracked_and_the_parent_tracked(program: Program) -> None:
+def test_fork_tracks_only_the_parent(program: Program) -> None:
     printed = program(
         BEGIN + """
 import os, threading, time
@@ -131,9 +131,9 @@ print("done", protected_mappings())
     assert printed.stdout == "done 0\n"
 
 
-def test_after_a_fork_tracking_waits_for_the_hooks_of_others(program: Program) -> None:
-    # Since 3.12 os.fork warns of threads when all hooks have run; one written in Python runs what
-    # is pending.
+def test_tracking_resumes_after_all_fork_hooks(program: Program) -> None:
+    # Since 3.12 os.fork warns of threads after all hooks have run. A hook in Python runs pending
+    # calls.
     printed = program(
         BEGIN + """
 import os, time
@@ -156,7 +156,7 @@ print("done", protected_mappings())
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing_works(program: Program, method: str) -> None:
+def test_multiprocessing_works_while_tracking(program: Program, method: str) -> None:
     printed = program(
         BEGIN
         + f"""
@@ -173,7 +173,7 @@ if __name__ == "__main__":
     assert printed.stdout == "332833500\n0\n"
 
 
-def test_threads_that_exit(program: Program) -> None:
+def test_exiting_threads_do_no_harm(program: Program) -> None:
     printed = program(
         BEGIN
         + """
@@ -257,7 +257,7 @@ print(int(total), protected_mappings())
 
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
-def test_arenas_that_come_and_go_while_they_are_read(program: Program, signal: str) -> None:
+def test_arenas_are_freed_while_being_read(program: Program, signal: str) -> None:
     printed = program(
         BEGIN
         + f"""
@@ -277,7 +277,7 @@ print(protected_mappings())
     assert printed.stdout == "0\n"
 
 
-def test_a_huge_dict(program: Program) -> None:
+def test_a_huge_dict_is_tracked(program: Program) -> None:
     printed = program(
         BEGIN
         + """
@@ -293,7 +293,7 @@ print(total, protected_mappings())
     assert printed.stdout == f"{sum(range(3_000_000))} 0\n"
 
 
-def test_mappings_that_go_move_and_grow_are_left_alone(program: Program) -> None:
+def test_changing_mappings_do_no_harm(program: Program) -> None:
     printed = program(
         BEGIN
         + """

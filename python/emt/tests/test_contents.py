@@ -10,20 +10,20 @@ from tierwise.emt.contents import PAGE_BYTES, contents
 
 
 class Hostile(type):
-    """Its classes run code when they are asked for a name."""
+    """A metaclass whose classes run code at each lookup of an attribute."""
 
     def __getattribute__(cls, name: str) -> object:
-        raise AssertionError(f"{name} was asked for")
+        raise AssertionError(f"{name} was called")
 
 
 class Thing(metaclass=Hostile):
     __slots__ = ("held",)
 
     def __sizeof__(self) -> int:
-        raise AssertionError("the size was asked for")
+        raise AssertionError("the size was read by a call")
 
     def __getattribute__(self, name: str) -> object:
-        raise AssertionError(f"{name} was asked for")
+        raise AssertionError(f"{name} was called")
 
 
 def pages_of(start: int, size: int) -> array[int]:
@@ -42,8 +42,8 @@ def test_data_outside_of_an_object_counts() -> None:
     assert [found.largest(part) for part in range(4)] == ["array.array"] * 4
 
 
-def test_local_data_counts_among_any_number_of_containers(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Of the collector's list one container is examined.
+def test_local_data_counts_among_many_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One container of the collector's list is examined.
     monkeypatch.setattr("tierwise.emt.contents.MAX_CONTAINERS", 1)
     numbers = array("d", range(10_000))
     start, length = numbers.buffer_info()
@@ -63,7 +63,7 @@ def test_numpy_arrays_count_once() -> None:
 
 
 def test_no_code_of_the_program_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    # All are examined, no matter what other tests left in the process.
+    # All containers are examined, also those that other tests left in the process.
     monkeypatch.setattr("tierwise.emt.contents.MAX_CONTAINERS", 1 << 30)
     monkeypatch.setattr("tierwise.emt.contents.MAX_OBJECTS", 1 << 30)
     things = [object.__new__(Thing) for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""Tracking beside a program that closes descriptors, or has as many as it may have."""
+"""Tests of tracking in a program that closes descriptors, or that has reached its limit of them."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ import tierwise.emt as emt
 
 @pytest.mark.parametrize("signal", ["uffd-wp", "refdelta"])
 @pytest.mark.parametrize("before", [0, 1])
-def test_files_in_the_place_of_closed_descriptors_stay(
+def test_files_under_reused_descriptors_stay_intact(
     program: Program, tmp_path: Path, signal: str, before: int
 ) -> None:
     printed = program(
@@ -27,7 +27,7 @@ def test_files_in_the_place_of_closed_descriptors_stay(
 from tierwise.emt.support import free_threaded
 signal = "uffd-wp" if free_threaded() else {signal!r}
 emt.start(emt.Settings(signal=signal, sample_interval=0.02, overhead_budget=1.0))
-# Some of the numbers come back as the program's files, others not at all.
+# The program's files reuse some of the numbers; the other numbers stay closed.
 os.closerange(3 + {before}, 100)
 files = [open({str(tmp_path)!r} + f"/{{n}}", "w+") for n in range(8)]
 for file in files:
@@ -45,11 +45,11 @@ print(kept, "closed the descriptors" in reason, protected_mappings())
     assert printed.stdout == "True True 0\n"
 
 
-def test_a_process_without_free_descriptors_is_told_so(program: Program) -> None:
+def test_exhausted_descriptors_raise_unavailable(program: Program) -> None:
     printed = program(
         BEGIN
         + """
-# What is imported and made here needs no descriptor again.
+# The first start imports the modules; later starts need no descriptors for them.
 emt.start()
 emt.end()
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -69,7 +69,7 @@ for free in range(10):
         emt.start()
     except emt.Unavailable as error:
         print("Too many open files" in str(error) or str(error))
-        # What was opened on the way is closed again.
+        # The failed start has closed its descriptors.
         assert hold_all() == all_held
     else:
         emt.end()
@@ -110,7 +110,7 @@ print(emt.stats().active, emt.end().reason)
 
 
 def test_a_descriptor_may_have_a_large_number(program: Program) -> None:
-    # select knows numbers below 1024 only.
+    # select accepts only numbers below 1024.
     printed = program(
         BEGIN
         + """

@@ -1,4 +1,4 @@
-"""A tracked program keeps its memory, its signals and its tracking under all that it may do."""
+"""A tracked program keeps its memory, its signals and its tracking, whatever it does."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from protection import is_protected, protected_mappings
 import tierwise.emt as emt
 """
 
-#: A mapping of its own in a program, whose protection is asked for by its address.
+#: A program's mapping whose protection a test queries by its address.
 OWN_MAPPING = """
 import ctypes, mmap
 memory = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -40,7 +40,7 @@ start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 """
 
 
-def test_a_fork_takes_no_protection_from_the_parent(program: Program) -> None:
+def test_a_fork_keeps_the_parents_protection(program: Program) -> None:
     # One interval outlasts the program: nothing registers the parent's memory again.
     printed = program(
         BEGIN
@@ -61,7 +61,7 @@ print(protected_mappings())
     assert printed.stdout == "0 True True\n0\n"
 
 
-def test_a_child_without_hooks_can_only_close_its_tracker(program: Program) -> None:
+def test_an_inherited_tracker_can_only_close(program: Program) -> None:
     # A library's fork calls no hook of Python's.
     printed = program(
         BEGIN
@@ -89,8 +89,8 @@ print(protected_mappings())
 
 
 @pytest.mark.parametrize("forks", [0, 1])
-def test_signals_that_a_program_waits_for_reach_it(program: Program, forks: int) -> None:
-    # After a fork the thread is started again, by another hand.
+def test_awaited_signals_reach_the_program(program: Program, forks: int) -> None:
+    # After a fork another function starts the thread again.
     printed = program(
         BEGIN
         + f"""
@@ -115,12 +115,13 @@ with emt.tiering(sample_interval=0.02, overhead_budget=1.0) as t:
 
 
 PAGE = 4096
-#: Where a list keeps the address of its items: behind its reference count, its type and its length.
+#: The offset of a list's pointer to its items: after its reference count, its type and its length.
 ITEMS_OFFSET = 24
 
 
 def pages_of(objects: Iterable[object]) -> set[int]:
-    """The pages on which objects start, without the first and the last, which others share."""
+    """Returns the pages on which objects start, without the first and the last, which they share
+    with other objects."""
     return set(sorted({id(item) & -PAGE for item in objects})[1:-1])
 
 
@@ -133,7 +134,7 @@ def address_of(buffer: bytearray) -> int:
 
 
 def plan(hotness: dict[int, float], types: array[int] | None) -> set[int]:
-    """The pages below bucket 1 that would go down."""
+    """Returns the pages below bucket 1 that would be demoted."""
     table = NativeTable(lambda: types)
     table.inner.see(hotness, 1.0)
     table.judge(1)
@@ -144,7 +145,7 @@ def cold(pages: set[int]) -> dict[int, float]:
     return dict.fromkeys(pages, 0.0)
 
 
-def test_of_a_signal_that_sees_writes_only_idle_objects_go_down_and_nothing_else() -> None:
+def test_write_signals_demote_only_idle_objects() -> None:
     floats = [float(n) for n in range(100_000)]
     large, small = bytearray(8 << 20), [bytearray(300) for _ in range(2_000)]
     strings, dicts = [f"key {n}" for n in range(20_000)], [{n: n} for n in range(20_000)]
@@ -154,9 +155,11 @@ def test_of_a_signal_that_sees_writes_only_idle_objects_go_down_and_nothing_else
     others |= {address_of(buffer) & -PAGE for buffer in small} | pages_of(strings) | pages_of(dicts)
     found = plan(cold(idle | others), types_whose_uses_write())
     assert not found & (others - idle), "these are read without a write"
-    # A few have blocks that the interpreter keeps for its next floats.
+    # A few pages have blocks that the interpreter keeps for its next floats.
     assert not found if free_threaded() else len(found & idle) > 0.9 * len(idle)
-    assert plan(cold(idle | others), None) == idle | others, "a signal that sees reads judges all"
+    assert plan(cold(idle | others), None) == idle | others, (
+        "a signal that reports reads judges all pages"
+    )
 
 
 def test_a_page_with_an_immortal_object_stays() -> None:
@@ -172,7 +175,7 @@ def test_a_page_with_an_immortal_object_stays() -> None:
     before, count.value = count.value, 0xFFFFFFFF
     found = plan(cold(idle), types)
     count.value = before
-    # Before 3.12 any count is written.
+    # Before 3.12 every object's count is written.
     assert (page in found) is (sys.version_info < (3, 12))
 
 
@@ -180,7 +183,7 @@ def test_the_tail_of_a_hot_object_stays() -> None:
     tuples = [(n,) * 7 for n in range(100_000)]
     pages, types = pages_of(tuples), types_whose_uses_write()
     found = plan(cold(pages), types)
-    # The last item of a tuple may be on the page after the one that its count is on.
+    # The last item of a tuple may be on the page after the one with its count.
     last = {
         (id(item) + tuple.__basicsize__ + 6 * tuple.__itemsize__ & -PAGE, id(item) & -PAGE)
         for item in tuples
@@ -191,7 +194,7 @@ def test_the_tail_of_a_hot_object_stays() -> None:
     assert not plan({**cold(pages), **dict.fromkeys(heads, 100.0)}, types) & tails
 
 
-def test_a_page_that_was_refused_is_asked_about_again_when_it_was_used() -> None:
+def test_a_refused_page_is_rechecked_after_use() -> None:
     floats = [float(n) for n in range(100_000)]
     idle, types = pages_of(floats), types_whose_uses_write()
     page = max(plan(cold(idle), types), default=0)
@@ -219,7 +222,7 @@ def test_every_signal_says_what_it_can_judge() -> None:
 
 
 def huge_mapping() -> tuple[mmap.mmap, int]:
-    """Memory of which the kernel makes huge pages, if it makes any; and its address."""
+    """Returns memory of which the kernel makes huge pages, if it makes any, and its address."""
     memory = mmap.mmap(-1, 16 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_HUGEPAGE)
     memory[:] = b"x" * len(memory)
@@ -236,20 +239,20 @@ def test_huge_pages_stay_whole() -> None:
         assert huge_bytes(start) == before
     tracker.close()
     assert huge_bytes(start) == before
-    # Whatever is in small pages is seen as ever.
+    # Memory in small pages is monitored as before.
     known = pages_between(start, len(memory)) & set(table.pages()[0])
     assert len(known) * PAGE == len(memory) - before
     os.close(stop)
     os.close(other)
 
 
-def test_a_page_that_became_a_part_of_a_huge_one_stays() -> None:
+def test_a_newly_huge_page_stays() -> None:
     memory, start = huge_mapping()
     pages = pages_between(start, len(memory))
     assert len(plan(cold(pages), None)) * PAGE == len(memory) - huge_bytes(start)
 
 
-def test_a_busy_sampler_lets_go_of_what_it_was_given() -> None:
+def test_a_busy_sampler_releases_its_arguments() -> None:
     try:
         objects = extension().Objects(False)
     except OSError:
@@ -259,12 +262,13 @@ def test_a_busy_sampler_lets_go_of_what_it_was_given() -> None:
     types = bytearray(types_of_objects())
     with pytest.raises(RuntimeError, match="closed"):
         objects.collect(types, 1000)
-    # A buffer that is still held cannot grow.
+    # A buffer cannot grow while it is exported.
     types.append(0)
 
 
-def test_numbers_are_asked_for_without_the_tables_lock(program: Program) -> None:
-    # A program of its own: one that waits for the lock with the interpreter's waits for ever.
+def test_numbers_convert_outside_the_table_lock(program: Program) -> None:
+    # A separate program: a thread that waits for the table's lock while it holds the interpreter's
+    # would hang.
     printed = program(
         """
 from tierwise.emt.support import extension
@@ -279,7 +283,7 @@ print(len(table))
     assert printed.stdout == "2\n"
 
 
-def test_a_table_takes_all_of_what_it_is_told_or_nothing() -> None:
+def test_a_table_update_is_all_or_nothing() -> None:
     class Grows:
         def __float__(self) -> float:
             pages.update({n * PAGE: 1.0 for n in range(10, 1000)})
@@ -304,8 +308,8 @@ class SevenFaults:
         self.name = name
 
     def sample(self, *_: object) -> tuple[int, int, int, int, int, int]:
-        # Of ten pages five were touched in their windows, and two more that were left protected
-        # before.
+        # Ten pages: five were touched in their windows, and two others stayed protected from before
+        # and were touched.
         return (10, 5, 7, 0, 0, 0)
 
 
@@ -321,7 +325,7 @@ def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger.add(program_s=1.0, spent_s=sampled.fault_s)
     assert ledger.overdrawn
     assert ledger.overhead == pytest.approx(0.07)
-    # It is worked off to the last fault, but for the credit that a run starts with.
+    # The debt ends with the last fault's cost, less the credit at the start of a run.
     ledger.add(program_s=(0.07 - CREDIT_S) / 0.02 - 1.0 - 1e-6, spent_s=0.0)
     assert ledger.overdrawn
     ledger.add(program_s=2e-6, spent_s=0.0)

@@ -1,4 +1,5 @@
-"""Children of a fork that calls no hook: a library's own, as in application servers."""
+"""Tests of children of a fork that calls no hook: a library's own fork, as in application
+servers."""
 
 import os
 import sys
@@ -7,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Program
 
-#: A child that is made in the middle of a phase. After it the parent's thread has not been
-#: signalled to stop, which its pipe shows.
+#: Forks a child in the middle of a phase. The pipe then shows that the parent's thread has not been
+#: signalled to stop.
 FORK = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 import ctypes, os, select, time
@@ -54,8 +55,7 @@ def in_child():
         return True
 """
 STATS = "in_child = lambda: not emt.stats().active"
-#: As some servers do. Since 3.13 the interpreter itself does not survive it without
-#: PyOS_BeforeFork.
+#: Some servers call this hook. Since 3.13 the interpreter crashes in it without PyOS_BeforeFork.
 HOOK_AFTER = """
 def in_child():
     ctypes.pythonapi.PyOS_AfterFork_Child()
@@ -90,8 +90,8 @@ emt.end()
     assert printed.stderr == ""
 
 
-def test_a_child_writes_no_results_of_the_command(program: Program, tmp_path: Path) -> None:
-    # The parent's are written when it ends itself.
+def test_a_child_writes_no_results(program: Program, tmp_path: Path) -> None:
+    # The parent writes its results at its own end.
     printed = program(
         f"""
 import os, sys
@@ -108,10 +108,8 @@ print(os.path.exists({str(tmp_path / "metrics")!r}))
 
 
 @pytest.mark.parametrize("handler", ["fork", "begin"])
-def test_a_signals_handler_may_fork_or_begin_while_tracking_begins(
-    program: Program, handler: str
-) -> None:
-    # The handler runs in the middle of what starts; one that waited for that would wait for ever.
+def test_signal_handlers_may_fork_during_start(program: Program, handler: str) -> None:
+    # The handler runs in the middle of the start. A handler that waited for the start would hang.
     printed = program(
         f"""
 import os, signal

@@ -1,4 +1,4 @@
-"""The interface for users."""
+"""Tests of the interface for users."""
 
 import os
 import subprocess
@@ -24,14 +24,14 @@ QUICK = 0.02
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Uses memory until the condition holds."""
+    """Uses memory until a condition holds."""
     end = time.monotonic() + HANGS_AFTER_S
     while not condition():
         assert time.monotonic() < end, emt.stats()
         _ = [bytearray(100) for _ in range(1000)]
 
 
-def test_a_block_is_tracked_and_leaves_nothing_behind() -> None:
+def test_a_tracked_block_leaves_nothing_behind() -> None:
     threads = threading.active_count()
     with emt.tiering(sample_interval=QUICK, overhead_budget=0.5) as tracked:
         assert threads == threading.active_count()
@@ -56,7 +56,7 @@ def test_listing_1_starts_and_ends_tracking() -> None:
         emt.EMT.start(-1, 0, 0.25)
 
 
-def test_starting_twice_and_ending_without_a_start_are_refused() -> None:
+def test_unpaired_start_and_end_are_refused() -> None:
     with pytest.raises(emt.NotTracking):
         emt.end()
     emt.start()
@@ -86,7 +86,7 @@ def test_the_callback_gets_stats() -> None:
     assert got[-1].intervals % 4 == 0
 
 
-def test_a_callback_that_fails_ends_tracking_and_not_the_program(program: Program) -> None:
+def test_a_failing_callback_ends_only_tracking(program: Program) -> None:
     printed = program(
         """
         import time, tierwise.emt as emt
@@ -116,10 +116,10 @@ def test_ending_from_the_callback_is_refused(program: Program) -> None:
 
 
 class Marked:
-    """A type of the program's, of which there are many."""
+    """A type of the program with many objects."""
 
 
-def test_reports_are_drawn(tmp_path: Path) -> None:
+def test_reports_are_drawn_as_html_and_png(tmp_path: Path) -> None:
     marked = [Marked() for _ in range(200_000)]
     with emt.tiering(sample_interval=QUICK, overhead_budget=1.0) as tracked:
         wait_for(
@@ -155,7 +155,7 @@ def test_metrics_are_those_that_are_promised() -> None:
         ({"overhead_budget": 0.0}, "at most 1"),
         ({"mem_pressure": "much"}, "1GiB"),
         ({"mem_pressure": -1}, "1GiB"),
-        # Texts and numbers whose product a float does not hold.
+        # Texts and numbers whose product exceeds a float.
         ({"mem_pressure": "1e300TiB"}, "up to 4096TiB"),
         ({"mem_pressure": 10**400}, "up to 4096TiB"),
         ({"mem_pressure": "4097TiB"}, "up to 4096TiB"),
@@ -237,7 +237,7 @@ def test_run_runs_a_program_with_its_words(program: Program, tmp_path: Path) -> 
         check=False,
     )
     assert done.returncode == 3, done.stderr
-    # The fixture's own file is the last word.
+    # The fixture's own file is the last argument.
     assert done.stdout.startswith("__main__ ['-x', ")
     assert done.stdout.rstrip().endswith("True")
     assert "tierwise_emt_active 0" in (tmp_path / "metrics").read_text(encoding="utf-8")
@@ -283,7 +283,7 @@ def test_the_environment_never_stops_a_program(program: Program) -> None:
     assert done.stderr.startswith("tierwise.emt: not tracking: '1e300TiB' is no size")
 
 
-def test_without_its_extension_it_does_nothing_and_says_why(program: Program) -> None:
+def test_without_extension_it_only_warns(program: Program) -> None:
     printed = program(
         """
         import importlib.util, sys, warnings
@@ -303,7 +303,7 @@ def test_without_its_extension_it_does_nothing_and_says_why(program: Program) ->
     assert printed.stdout.strip().endswith("1")
 
 
-def test_an_interpreter_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_interpreter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 15, 0))
     assert "3.11 to 3.14" in support.unsupported()
 
@@ -319,7 +319,7 @@ def test_tracking_can_pause_and_go_on() -> None:
     assert not tracking.stats().active
 
 
-def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program) -> None:
+def test_import_loads_no_optional_module(program: Program) -> None:
     printed = program(
         "import sys, tierwise.emt; "
         "late = ('numpy', 'matplotlib', 'gymnasium', 'threading'); "
@@ -331,7 +331,7 @@ def test_the_module_imports_nothing_that_its_user_does_not_need(program: Program
 def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) -> None:
     engine = tmp_path / "engine" / "tierwise"
     engine.mkdir(parents=True)
-    # As python/tierwise/__init__.py does.
+    # The same as in python/tierwise/__init__.py.
     (engine / "__init__.py").write_text(
         "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)\nENGINE = 1\n",
         encoding="ascii",
@@ -343,7 +343,7 @@ def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) 
     assert printed.stdout.strip() == "1 not started"
 
 
-def test_nodes_that_are_no_list_are_refused_in_words() -> None:
+def test_nodes_must_be_a_list() -> None:
     refused = r"slow_nodes is 1; allowed: a list of node numbers, such as \[1\]"
     with pytest.raises(ValueError, match=refused):
         emt.Settings(slow_nodes=1)  # type: ignore[arg-type]
@@ -363,7 +363,7 @@ def test_nodes_that_are_no_list_are_refused_in_words() -> None:
         ("fast_nodes", "1"),
     ],
 )
-def test_a_value_of_another_type_is_refused_by_name(name: str, value: object) -> None:
+def test_values_of_other_types_are_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{value!r}.*; allowed"):
         emt.Settings(**{name: value})  # type: ignore[arg-type]
 
@@ -382,7 +382,7 @@ def test_a_misspelt_variable_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     "words", [("nosuch.py",), ("/",), ("-m", "no_such_module"), ("-m", "no.such.module")]
 )
-def test_a_program_that_is_not_there_is_one_line_and_status_2(words: tuple[str, ...]) -> None:
+def test_a_missing_program_prints_one_line(words: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tierwise.emt", "run", *words],
         capture_output=True,

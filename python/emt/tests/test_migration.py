@@ -1,4 +1,4 @@
-"""Rounds of migration without a second node: the kernel is a dict."""
+"""Tests of rounds of migration without a second node: a dict replaces the kernel."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class FakeKernel:
                 self.room[node] = left - 1
                 self.room[self.on_node[address]] = self.room.get(self.on_node[address], 10**9) + 1
                 self.on_node[address] = node
-        # A status of success, as the kernel returns for pages that were only put on the list.
+        # A status of success, which the kernel also returns for pages that it only added to its
+        # list.
         return [node] * len(addresses)
 
     def nodes(self, addresses: array[int]) -> list[int]:
@@ -52,7 +53,7 @@ def kernel_of(fast: dict[int, float], slow: dict[int, float], **more: object) ->
     return FakeKernel(nodes, **more)  # type: ignore[arg-type]
 
 
-def test_demotion_makes_room_and_hot_pages_come_up() -> None:
+def test_demotion_makes_room_for_hot_pages() -> None:
     fast = {**{n: 0.0 for n in range(10)}, **{n: 100.0 for n in range(10, 14)}}
     slow = {20: 300.0, 21: 200.0, 22: 0.0}
     kernel = kernel_of(fast, slow)
@@ -62,11 +63,13 @@ def test_demotion_makes_room_and_hot_pages_come_up() -> None:
     assert (done.threshold, done.hot, done.demoted, done.promoted, done.failed) == (1, 6, 1, 2, 0)
     assert kernel.on_node[20 * PAGE] == kernel.on_node[21 * PAGE] == 0
     assert kernel.on_node[22 * PAGE] == 1
-    assert sum(kernel.on_node[n * PAGE] == 1 for n in range(10)) == 1, "one of the coldest goes"
+    assert sum(kernel.on_node[n * PAGE] == 1 for n in range(10)) == 1, (
+        "one of the coldest pages moves"
+    )
     assert all(kernel.on_node[n * PAGE] == 0 for n in range(10, 14))
 
 
-def test_nothing_is_promoted_into_a_fast_tier_without_room() -> None:
+def test_a_full_fast_tier_gets_no_promotion() -> None:
     fast, slow = {1: 500.0}, {2: 900.0, 3: 0.0}
     kernel = kernel_of(fast, slow)
     done = Migration(table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), 0).round(
@@ -82,7 +85,7 @@ def test_the_reserve_stays_free() -> None:
         table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10
     )
     done = migration.round(Reading(), free_fast_pages=4)
-    # One page comes up, and six are lacking to the reserve.
+    # One page is promoted, and the reserve lacks six.
     assert (done.demoted, done.promoted) == (7, 1)
 
 
@@ -91,13 +94,13 @@ def test_lazy_demotion_waits_for_a_second_sampling() -> None:
     table, kernel = table_of(fast, slow), kernel_of(fast, slow)
     migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
     assert migration.round(Reading(), free_fast_pages=0).demoted == 0
-    assert migration.round(Reading(), free_fast_pages=0).demoted == 0, "a round is no sampling"
+    assert migration.round(Reading(), free_fast_pages=0).demoted == 0, "a round does not sample"
     table.see_pages({n * PAGE: hotness for n, hotness in {**fast, **slow}.items()})
     second = migration.round(Reading(), free_fast_pages=0)
     assert (second.demoted, second.promoted) == (1, 1)
 
 
-def test_a_page_that_was_used_between_is_not_demoted() -> None:
+def test_a_used_page_is_not_demoted() -> None:
     fast, slow = {1: 0.0, 2: 0.0, 3: 0.0, 4: 0.0}, {9: 900.0}
     table, kernel = table_of(fast, slow), kernel_of(fast, slow)
     migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
@@ -117,10 +120,10 @@ def test_placement_is_verified_and_failures_are_counted() -> None:
     )
     assert done.failed == 1
     assert done.promoted == 1
-    assert table.histogram().slow[9] == 1, "the page that did not come is still counted as slow"
+    assert table.histogram().slow[9] == 1, "the page that was not promoted still counts as slow"
 
 
-def test_moves_go_in_batches_and_on_to_the_next_node_of_the_tier() -> None:
+def test_batched_moves_continue_on_the_next_node() -> None:
     count = BATCH_PAGES * 2 + 7
     kernel = FakeKernel({n * PAGE: 0 for n in range(count)}, room={1: 5})
     arrived = BatchMover(kernel, [0], [1, 2]).move(
@@ -138,7 +141,7 @@ def test_a_table_without_pages_moves_nothing() -> None:
     assert (done.promoted, done.demoted, done.failed) == (0, 0, 0)
 
 
-def test_pages_that_do_not_move_hold_up_no_others() -> None:
+def test_unmovable_pages_delay_no_others() -> None:
     fast = {n: 0.0 for n in range(200)}
     stuck, free = {n: 900.0 for n in range(300, 350)}, {n: 600.0 for n in range(400, 450)}
     kernel = kernel_of(fast, {**stuck, **free}, stuck=[n * PAGE for n in (*stuck, *range(50))])

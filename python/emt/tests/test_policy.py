@@ -1,4 +1,4 @@
-"""The paper's rules, each against figures that were computed by hand."""
+"""Tests of the paper's rules against figures that were computed by hand."""
 
 import math
 import statistics
@@ -28,13 +28,11 @@ def test_features_are_those_of_section_5_3() -> None:
     ("before", "now", "bits", "change"),
     [(3, 10, 32, 7), (2**32 - 2, 5, 32, 7), (9, 9, 32, 0), (9, 3, 32, 255)],
 )
-def test_counters_wrap_and_are_kept_in_a_byte(
-    before: int, now: int, bits: int, change: int
-) -> None:
+def test_counters_wrap_and_fit_a_byte(before: int, now: int, bits: int, change: int) -> None:
     assert changes_between(before, now, bits) == change
 
 
-def test_the_linear_model_adds_weighted_features_and_is_never_negative() -> None:
+def test_linear_hotness_is_never_negative() -> None:
     model = LinearModel.from_table(
         {"intercept": 1.0, **{name: float(n) for n, name in enumerate(NAMES)}}
     )
@@ -42,8 +40,8 @@ def test_the_linear_model_adds_weighted_features_and_is_never_negative() -> None
     assert LinearModel(-5.0, (0.0,) * 5).hotness(features([0] * 8)) == 0.0
     with pytest.raises(ValueError, match="median"):
         LinearModel.from_table({"intercept": 1.0})
-    # Of an object in use growth counts every use; two readings of a reference count differ now and
-    # then, by one or two.
+    # For an object in use, growth counts every use. Two readings of its reference count sometimes
+    # differ, by one or two.
     for signal, in_use in (("growth", [40] * 8), ("refdelta", [1, 0, 1, 2, 0, 1, 0, 1])):
         shipped = LinearModel.shipped(signal)
         assert shipped.hotness(features(in_use)) > shipped.hotness(features([0] * 8))
@@ -64,7 +62,7 @@ def test_all_zero_objects_sit_out_two_phases() -> None:
     assert skips.wanted(1)
 
 
-def test_objects_are_skipped_only_after_eight_zero_samples() -> None:
+def test_skipping_needs_eight_zero_samples() -> None:
     tracked = ObjectHotness(LinearModel(0.0, (0.0, 0.0, 1.0, 0.0, 0.0)), bits=32)
     for _ in range(8):
         assert tracked.wanted([16]) == [16]
@@ -91,7 +89,7 @@ def test_cooling_is_equation_1() -> None:
             cooled(1.0, 1.0, k)
 
 
-def test_buckets_are_exponential() -> None:
+def test_hotness_buckets_are_exponential() -> None:
     for n in range(1, BUCKETS):
         assert bucket(2.0**n) == n
         assert bucket(2.0 ** (n + 1) - 0.001) == n
@@ -110,17 +108,17 @@ def histogram(fast: dict[int, int], slow: dict[int, int]) -> Histogram:
 @pytest.mark.parametrize(
     ("fast", "slow", "h"),
     [
-        # Nobody is slow: the first bucket that leaves anything below it.
+        # No page is slow: the first bucket with a page below it.
         ({0: 4}, {}, 1),
-        # As many colder as hotter is not yet more.
+        # Equal numbers of colder and hotter pages do not suffice.
         ({0: 4, 3: 1}, {5: 4}, 4),
-        # Nothing in fast is colder than what is slow: none is hot.
+        # No fast page is colder than the slow ones: none is hot.
         ({9: 3}, {9: 5}, 10),
-        # An empty fast tier takes every accessed page.
+        # An empty fast tier accepts every accessed page.
         ({}, {0: 5, 7: 1}, 1),
     ],
 )
-def test_the_threshold_is_where_colder_fast_pages_outnumber_hotter_slow_ones(
+def test_threshold_compares_cold_fast_with_hot_slow(
     fast: dict[int, int], slow: dict[int, int], h: int
 ) -> None:
     assert threshold(histogram(fast, slow), 1.0, 1.0) == h
@@ -143,7 +141,7 @@ def test_eagerness_says_what_it_is_computed_from() -> None:
     for share in (0.1, 0.3):
         eagerness.total(0.25, Reading(slow_hot=share))
     assert eagerness.total(0.25, Reading(slow_hot=0.5)) == pytest.approx(0.25 * 3.0)
-    # Less than usual is negative, which the square of one reading could not be.
+    # A reading below the average gives a negative value; the square of one reading could not.
     assert eagerness.total(0.25, Reading(slow_hot=0.0)) < 0
 
 
@@ -158,8 +156,8 @@ def test_demotion_waits_as_section_6_2_says() -> None:
 
 
 def test_t_minimises_the_geometric_mean_of_times() -> None:
-    # The first gains from eager demotion in its eager half, the second loses a little in a tenth of
-    # its intervals.
+    # Eager demotion makes the first faster in its eager half, and the second slightly slower in a
+    # tenth of its intervals.
     profiles = [
         Profile("gains", lazy_s=10.0, eager_s=2.0, eagerness=tuple([0.0] * 5 + [1.0] * 5)),
         Profile("loses", lazy_s=10.0, eager_s=11.0, eagerness=tuple([0.2] * 9 + [0.9])),

@@ -1,4 +1,4 @@
-"""Every signal finds a hot set that is known."""
+"""Tests that every signal finds a known hot set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ of_objects = pytest.mark.xfail(
 
 
 class Known:
-    """Objects of which a part is used again and again."""
+    """Objects, a part of which is used repeatedly."""
 
     def __init__(self, objects: int = 60_000) -> None:
         self.all = sorted((bytearray(40) for _ in range(objects)), key=id)
@@ -32,7 +32,7 @@ class Known:
         self.held: list[object] = []
 
     def use(self, seconds: float) -> None:
-        """Uses the hot part, and holds or drops references to it, which refdelta sees."""
+        """Uses the hot part, and holds or drops references to it, which refdelta detects."""
         self.held = [] if self.held else list(self.hot)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -40,7 +40,8 @@ class Known:
                 item[0] = 1
 
     def separates(self, table: NativeTable) -> bool:
-        """True if pages of the hot part are hotter than three quarters of the others'."""
+        """Returns true if pages of the hot part are hotter than three quarters of the other
+        pages."""
         first, last = id(self.hot[0]), id(self.hot[-1])
         others = sorted(
             table.hotness(id(item)) for item in self.all[::7] if not first <= id(item) <= last
@@ -58,7 +59,7 @@ def stop() -> Iterator[int]:
 
 
 def finds(signal: Signal, known: Known, stop: int) -> None:
-    """Looks while the hot part is used, until it stands out."""
+    """Samples while the hot part is used, until the signal distinguishes it."""
     table = NativeTable()
     try:
         for _ in range(400):
@@ -97,7 +98,7 @@ def test_marking_finds_references_that_are_held(stop: int) -> None:
 
 
 @pytest.mark.parametrize("objects", ["pools", "marking"])
-def test_growth_is_found_or_refused_with_the_reason(objects: str, stop: int) -> None:
+def test_growth_works_or_gives_a_reason(objects: str, stop: int) -> None:
     settings = Settings(signal="growth", objects=objects)
     if extension().GROWTH_BUILD_ID:
         finds(make_signal(settings), Known(20_000), stop)
@@ -106,7 +107,7 @@ def test_growth_is_found_or_refused_with_the_reason(objects: str, stop: int) -> 
             make_signal(settings)
 
 
-def test_rwp_works_or_says_which_kernel_it_needs(stop: int) -> None:
+def test_rwp_works_or_names_its_kernel(stop: int) -> None:
     settings = Settings(signal="uffd-rwp", overhead_budget=0.5, sample_interval=0.02)
     try:
         signal = make_signal(settings)
@@ -155,7 +156,7 @@ def test_finding_types_runs_no_code_of_theirs() -> None:
     assert id(Guarded) in list(types_of_objects())
 
 
-def test_marking_has_limits() -> None:
+def test_marking_stops_at_its_limits() -> None:
     everything = len(extension().mark(10**6, 500)) // 8
     shallow = len(extension().mark(10**6, 1)) // 8
     short = len(extension().mark(1, 500)) // 8
@@ -165,6 +166,6 @@ def test_marking_has_limits() -> None:
         extension().mark(1, 1001)
 
 
-def test_counters_of_memory_that_is_gone_are_told_as_such() -> None:
+def test_counters_of_freed_memory_are_marked() -> None:
     _, readable = extension().counters(array("Q", [8, id(Known)]), False)
     assert list(readable) == [0, 1]

@@ -1,4 +1,4 @@
-"""The extension's page table gives the same answers as the plain one."""
+"""Tests that the extension's page table gives the same answers as the plain one."""
 
 import ctypes
 import mmap
@@ -14,7 +14,7 @@ PAGE = 4096
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_both_tables_agree(seed: int) -> None:
+def test_both_page_tables_agree(seed: int) -> None:
     draw = random.Random(seed)
     plain, native = PageTable(PAGE, k=0.5), NativeTable()
     addresses = sorted(draw.sample(range(1 << 16), 400))
@@ -75,12 +75,12 @@ def test_heat_is_a_mean_by_address() -> None:
     assert list(array("f", NativeTable().inner.heat(2))) == [0.0, 0.0]
 
 
-def test_a_number_that_asks_the_table_while_it_is_told_does_not_hang() -> None:
+def test_a_number_may_read_the_table() -> None:
     table = NativeTable()
 
     class Asking(float):
         def __float__(self) -> float:
-            raise AssertionError("a float is read without its methods")
+            raise AssertionError("a float is read without a call of its methods")
 
     class Number:
         def __float__(self) -> float:
@@ -90,7 +90,7 @@ def test_a_number_that_asks_the_table_while_it_is_told_does_not_hang() -> None:
     assert (table.hotness(PAGE), table.hotness(2 * PAGE)) == (0.0, 3.0)
 
 
-def test_a_page_is_found_cold_by_looks_at_it_and_not_by_rounds() -> None:
+def test_coldness_counts_checks_not_rounds() -> None:
     for table in (PageTable(PAGE), NativeTable()):
         see = (
             table.see_pages
@@ -106,19 +106,19 @@ def test_a_page_is_found_cold_by_looks_at_it_and_not_by_rounds() -> None:
         assert list(table.coldest_fast(1, 2, 9)) == [PAGE]
 
 
-def test_of_cold_pages_the_coldest_go_first_and_equal_ones_not_by_address() -> None:
+def test_the_coldest_pages_are_demoted_first() -> None:
     warm, dead = range(0, 100), range(100, 300)
     for table in (PageTable(PAGE, k=1.0), NativeTable()):
         pages = {n * PAGE: 0.5 if n in warm else 0.0 for n in (*warm, *dead)}
         table.see_pages(pages) if isinstance(table, PageTable) else table.inner.see(pages, 1.0)
         chosen = [address // PAGE for address in table.coldest_fast(1, 0, 250)]
         assert set(chosen[:200]) == set(dead), (
-            "a page that is used now and then goes after those that are not"
+            "pages that are never used move before a page that is used at times"
         )
         assert chosen[:200] != sorted(chosen[:200])
 
 
-def test_a_page_that_does_not_move_rests_twice_as_long_each_time() -> None:
+def test_failed_moves_double_the_rest() -> None:
     for table in (PageTable(PAGE, k=1.0), NativeTable()):
         table.see_pages({PAGE: 0.0}) if isinstance(table, PageTable) else table.inner.see(
             {PAGE: 0.0}, 1.0

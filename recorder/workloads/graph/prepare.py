@@ -1,8 +1,8 @@
 """Generates the graphs that graph/run.py loads: python prepare.py GRAPH SCALE OUT.npy
 
 kron is the Kronecker (R-MAT) graph of the Graph 500 and GAP benchmarks: 2^SCALE vertices, 16 edges
-a vertex, A, B, C, D = 0.57, 0.19, 0.19, 0.05. urand is Erdos and Renyi's, with as many edges
-expected. Generating takes longer than any kernel, so it is kept out of the recording.
+per vertex, A, B, C, D = 0.57, 0.19, 0.19, 0.05. urand is Erdos and Renyi's, with as many expected
+edges. Generation takes longer than any kernel, so the recording does not include it.
 """
 
 import sys
@@ -16,7 +16,7 @@ SEED = 1
 
 
 def generate(graph, scale):
-    """The graph called `graph` over 2^`scale` vertices."""
+    """Returns the edges of the graph called `graph` over 2^`scale` vertices."""
     vertices = 1 << scale
     if graph == "kron":
         generator = networkit.generators.RmatGenerator(scale, EDGES_PER_VERTEX, *KRON_QUADRANTS)

@@ -1,7 +1,7 @@
 """Runs one of GAP's six kernels on a prepared graph: python run.py KERNEL EDGES.npy TRIALS
 
-Vertices of trials are drawn by a fixed seed, as GAP draws its sources. The graph is built before
-the mark "run"; every trial counts as one operation.
+The trials' vertices are drawn with a fixed seed, like GAP's sources. The graph is built before the
+mark "run"; every trial counts as one operation.
 """
 
 import os
@@ -20,14 +20,14 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from marks import Marks  # noqa: E402
 
 SEED = 2
-# Brandes' algorithm is sampled: a full betweenness takes one search a vertex.
+# Brandes' algorithm is sampled, because the full betweenness takes one search per vertex.
 BETWEENNESS_SAMPLES = 1
 PAGERANK_TOLERANCE = 1e-4
 WEIGHT_MAX = 255
 
 
 def load(path, kernel):
-    """The graph in `path`; weighted, 1 to 255 as in GAP, for shortest paths."""
+    """Loads the graph in `path`. For shortest paths its weights are 1 to 255, as in GAP."""
     sources, targets = numpy.load(path, mmap_mode="r")
     vertices = 1 << int(max(sources.max(), targets.max())).bit_length()
     if kernel == "sssp":
@@ -38,7 +38,7 @@ def load(path, kernel):
 
 
 def connected_source(graph, draws):
-    """A vertex with a neighbour; a Kronecker graph has many without."""
+    """Draws a vertex with a neighbour; a Kronecker graph has many vertices without."""
     while True:
         vertex = int(draws.integers(graph.upperNodeIdBound()))
         if graph.degree(vertex) > 0:

@@ -1,6 +1,6 @@
 """Shortest paths in CPython: python run.py astar|dijkstra SIDE QUERIES
 
-A SIDE by SIDE road grid of NetworkX with random travel times, searched between random places.
+Searches between random nodes of a SIDE by SIDE road grid of NetworkX with random travel times.
 CPython objects scatter a graph over the heap; each access to one also writes its reference count.
 The graph is built before the mark "run"; every query counts as one operation.
 """
@@ -15,12 +15,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from marks import Marks  # noqa: E402
 
 SEED = 4
-# Travel times of a road, least and most; the least bounds the A* estimate from below.
+# The least and the greatest travel time of a road; the least bounds the A* estimate from below.
 TIME_MIN, TIME_MAX = 1.0, 3.0
 
 
 def road_grid(side, draws):
-    """A grid whose nodes were added in random order, as a map's are."""
+    """Returns a grid whose nodes were added in random order, like a map's."""
     graph = networkx.Graph()
     nodes = [(x, y) for x in range(side) for y in range(side)]
     draws.shuffle(nodes)
@@ -33,7 +33,7 @@ def road_grid(side, draws):
 
 
 def least_time(a, b):
-    """Returns a lower bound: no path is faster than the fastest road all the way."""
+    """Returns a lower bound: no path is faster than the fastest road along its whole length."""
     return TIME_MIN * (abs(a[0] - b[0]) + abs(a[1] - b[1]))
 
 

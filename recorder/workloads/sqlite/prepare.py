@@ -1,4 +1,4 @@
-"""Fills the bank that sqlite/run.py works on: python prepare.py SCALE OUT.db"""
+"""Fills the bank for sqlite/run.py: python prepare.py SCALE OUT.db"""
 
 import pathlib
 import sqlite3
@@ -6,9 +6,9 @@ import sys
 
 ACCOUNTS_PER_BRANCH = 100_000
 TELLERS_PER_BRANCH = 10
-# TPC-B rows are at least 100 bytes; pgbench pads with these many.
+# TPC-B rows have at least 100 bytes; pgbench pads rows with this many.
 FILLER = 84
-# One in this many accounts has a transaction behind it when the run starts.
+# One in this many accounts has a transaction in the history at the start of the run.
 HISTORY_EVERY = 10
 
 
@@ -27,7 +27,8 @@ def fill(database, scale):
             for tid in range(scale * TELLERS_PER_BRANCH)
         ),
     )
-    # Account numbers do not follow the primary key, or the index would be as ordered as the table.
+    # Account numbers do not follow the primary key, because the index would otherwise have the
+    # table's order.
     database.executemany(
         "INSERT INTO accounts VALUES (?, ?, ?, 0, ?)",
         (

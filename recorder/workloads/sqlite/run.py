@@ -1,9 +1,9 @@
 """TPC-B transactions and history look-ups on SQLite: python run.py memory|file BANK.db TRANSACTIONS
 
-memory makes an in-memory database of the bank first; file works on BANK.db through the page cache,
-after reading it once. SQLite keeps a small cache of its own in front of either. Accounts are drawn
-as TPC-C draws customers, so some are hot. The mark "run" follows the loading; every transaction
-counts as one operation.
+memory first loads the bank into an in-memory database; file uses BANK.db through the page cache,
+after reading it once. In both cases SQLite has its own small cache. Accounts are drawn like TPC-C's
+customers, so some are hot. The mark "run" follows the loading; every transaction counts as one
+operation.
 """
 
 import os
@@ -17,11 +17,11 @@ from marks import Marks  # noqa: E402
 SEED = 3
 # SQLite's own default, 2 MB.
 CACHE_KIB = 2000
-# Any size works; a megabyte keeps the buffer itself out of the picture.
+# The size of a read; with a megabyte the buffer itself is negligible in the recording.
 WARM_BYTES = 1 << 20
 # TPC-C's A of NURand for customers, 1023 of 3000, widened to as large a share of the accounts.
 NURAND_SHARE = 1023 / 3000
-# One transaction in five only reads; TPC-B itself has none.
+# One transaction in five only reads; TPC-B has no such transactions.
 HISTORY_SHARE = 0.2
 REPORT_EVERY = 100
 
@@ -50,7 +50,7 @@ def transfer(database, draws, number, accounts, scale):
 
 
 def read_history(database, draws, accounts):
-    """A customer's last ten transactions."""
+    """Reads a customer's last ten transactions."""
     database.execute(
         "SELECT delta, mtime FROM history WHERE aid = ? ORDER BY mtime DESC LIMIT 10",
         (nurand(draws, accounts),),
@@ -58,10 +58,10 @@ def read_history(database, draws, accounts):
 
 
 def open_bank(where, path):
-    """The bank, in memory or in the page cache."""
+    """Opens the bank, in memory or in the page cache."""
     if where == "memory":
-        # An image, not a copy made by backup(): that would leave every page on SQLite's list of
-        # dirty ones, which each commit walks.
+        # It loads an image, because a copy by backup() would leave every page on SQLite's list of
+        # dirty pages, which each commit walks.
         database = sqlite3.connect(":memory:", isolation_level=None)
         with open(path, "rb") as image:
             database.deserialize(image.read())
@@ -69,7 +69,7 @@ def open_bank(where, path):
         warm(path)
         database = sqlite3.connect(path, isolation_level=None)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    # The recording is of the page cache, not the disk.
+    # The recording measures the page cache, not the disk.
     database.execute("PRAGMA journal_mode = MEMORY")
     database.execute("PRAGMA synchronous = OFF")
     return database

@@ -1,5 +1,6 @@
--- The tables of TPC-B, as pgbench lays them out, and the two indexes that its history needs when
--- customers also read their own. SCALE branches; 100 000 accounts and 10 tellers per branch.
+-- The tables of TPC-B in pgbench's layout, and two indexes: one for look-ups of accounts by number,
+-- one for customers' reads of their history. SCALE branches; 100 000 accounts and 10 tellers per
+-- branch.
 CREATE TABLE branches (bid INTEGER PRIMARY KEY, balance INTEGER NOT NULL, filler TEXT NOT NULL);
 CREATE TABLE tellers (
     tid INTEGER PRIMARY KEY, bid INTEGER NOT NULL, balance INTEGER NOT NULL, filler TEXT NOT NULL);

@@ -1,18 +1,19 @@
-/* The look-up of macroscopic cross sections that Monte Carlo neutron transport spends its time on:
+/* The look-up of macroscopic cross sections, which takes most of the time of Monte Carlo neutron
+ * transport:
  *
  *     xsbench GRIDPOINTS LOOKUPS
  *
  * Written after the description of XSBench (Tramm et al., PHYSOR 2014, sections 2 and 3), not after
  * its code. A reactor's fuel and structure are materials; a material is a list of nuclides with
- * concentrations; a nuclide has five cross sections at each of GRIDPOINTS energies. A neutron of
- * some energy in some material asks for the sum over the material's nuclides of concentration times
- * cross section, interpolated. The unionized energy grid makes that one binary search instead of
- * one for each nuclide: it has all nuclides' energies in order, and for each of them the place in
- * every nuclide's own grid.
+ * concentrations; a nuclide has five cross sections at each of GRIDPOINTS energies. A look-up for a
+ * neutron's energy and material computes the sum, over the material's nuclides, of concentration
+ * times interpolated cross section. The unionized energy grid reduces this to one binary search
+ * instead of one per nuclide: it has all nuclides' energies in order, and for each of them the
+ * place in every nuclide's own grid.
  *
  * Memory: with n nuclides and g gridpoints the index takes 4 n^2 g bytes, the nuclides' grids 48 n
- * g, the unionized energies 8 n g. Energies and materials of the look-ups are random, so the index
- * is accessed a row at a time all over, and the grids a point at a time.
+ * g, the unionized energies 8 n g. Energies and materials of the look-ups are random, so accesses
+ * reach single rows all over the index, and single points of the grids.
  *
  * The grids are built before the mark "run"; an operation is a look-up.
  * SPDX-License-Identifier: GPL-2.0-or-later
@@ -30,7 +31,7 @@ static const int NUCLIDES_IN[MATERIALS] = {34, 5, 4, 4, 27, 21, 21, 21, 21, 21, 
 /* Thousandths of the neutrons that are in each material (same reactor). */
 static const int THOUSANDTHS_IN[MATERIALS] = {140, 52, 275, 134, 154, 64, 66, 55, 8, 15, 25, 12};
 
-/* Look-ups per report to the recorder: often enough for every window to have some. */
+/* Look-ups per report to the recorder: so few that every window has a report. */
 enum { REPORT_EVERY = 1000 };
 
 struct point {
@@ -56,7 +57,7 @@ struct reactor {
 
 static uint64_t state = 1;
 
-/* splitmix64, as a number from 0 to 1. */
+/* Draws a number from 0 to 1 by splitmix64. */
 static double draw(void)
 {
     uint64_t x = state += 0x9e3779b97f4a7c15u;
@@ -122,7 +123,8 @@ static void unionize(struct reactor *reactor)
     }
 }
 
-/* The fuel has the first nuclides; every other material starts with one that the seed chooses. */
+/* The fuel has the first nuclides; every other material starts with a nuclide that the seed
+ * chooses. */
 static void make_materials(struct reactor *reactor)
 {
     for (int m = 0; m < MATERIALS; m++) {
@@ -137,7 +139,7 @@ static void make_materials(struct reactor *reactor)
     }
 }
 
-/* Index of the greatest energy that is not above this one, or of the first. */
+/* Returns the index of the greatest energy that is not above this one, or of the first. */
 static size_t search(const struct reactor *reactor, double energy)
 {
     size_t low = 0, high = reactor->energies;

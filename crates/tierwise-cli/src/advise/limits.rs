@@ -9,7 +9,7 @@ use tierwise_sim::scenario::WorkloadSource;
 use super::point::TenantSizePoint;
 use crate::failure::Failure;
 
-/// A twentieth more time: hardly visible in the daily noise of an operator's machine.
+/// A twentieth more time, which is within the daily variation of an operator's machine.
 const DEFAULT_SLOWDOWN: f64 = 1.05;
 
 /// `--slowdown`, as written.

@@ -97,7 +97,7 @@ fn page(report: &ConformReport, all: bool, out: &mut impl Write) -> io::Result<(
          floor in fast memory is set in bytes. It is *held* if the victim never has less fast\n\
          memory than its floor, or than its resident set if that is less. The check starts\n\
          {:.0} s after the victim's start and repeats every {:.1} s. An adversary that starts\n\
-         later brings no new grace. A victim accesses each of its pages about once per second\n\
+         later does not delay it again. A victim accesses each of its pages about once per second\n\
          or more often, so a policy cannot claim that the victim needed less than its floor.\n\
          The slowdown is against running alone on the same machine under the same policy.\n\n\
          A policy without floors is not wrong to break them, because none were configured for\n\

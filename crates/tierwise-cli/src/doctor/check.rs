@@ -7,11 +7,11 @@ use tierwise_linux::error::LinuxError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckResult {
-    /// All is well.
+    /// The part is present and works.
     Ok,
     /// Information that stops nothing.
     Note,
-    /// Missing.
+    /// The part is missing.
     Missing,
 }
 
@@ -23,7 +23,7 @@ pub enum Stops {
     Nothing,
     /// Moving pages: tierwised only observes.
     Managing,
-    /// All: tierwised does not start, or observes nothing.
+    /// All abilities: tierwised does not start, or observes nothing.
     Everything,
 }
 

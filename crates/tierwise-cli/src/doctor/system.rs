@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn capabilities_are_bits() {
+    fn capabilities_are_read_as_bits() {
         assert_eq!(effective("Name:\tx\nCapEff:\t0000000000880000\n"), Some(1 << 23 | 1 << 19));
         assert_eq!(effective("CapEff:\tall\n"), None);
         assert_eq!(effective(""), None);

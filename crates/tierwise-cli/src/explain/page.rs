@@ -53,7 +53,7 @@ fn lived(record: &RunRecord, life: &LifeRecord) -> PageEvent {
     PageEvent {
         at_seconds: life.at_seconds,
         event: if to.is_some() { "mapped" } else { "unmapped" },
-        // A policy learns of allocations and ends with its next observation; so does the record.
+        // The record, like a policy, has allocations and their ends from the next observation.
         words: to.as_ref().map_or_else(
             || "reported as unmapped".to_owned(),
             |tier| format!("reported as mapped in {tier}"),

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn words_make_sentences() {
+    fn words_form_whole_sentences() {
         let snapshot = sample::snapshot();
         let title = title(&snapshot);
         assert_eq!(title, "tierwised 0.1.0: manages, policy tierwise, up 1h 2m 5s");

@@ -29,7 +29,7 @@ pub fn header(
         host: format!(
             "Linux {}; recorded live by DAMON, checks every {}, summed up every {}: an access is \
              one check that found the page's region accessed, counts as a load and as a miss, and \
-             the instructions are the time in disguise; tierwise {}",
+             the instructions stand for the time; tierwise {}",
             release.trim(),
             humantime::format_duration(sampling),
             humantime::format_duration(interval),

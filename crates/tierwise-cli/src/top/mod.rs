@@ -44,8 +44,8 @@ impl Top {
                 &"top needs a terminal; `tierwise status` prints the same once",
             ));
         }
-        // Before the terminal is taken over, so that a missing daemon is reported as by other
-        // commands.
+        // This precedes the takeover of the terminal, so that a missing daemon is reported as by
+        // other commands.
         let app = TopState::new(self.socket.snapshot()?);
         let mut terminal = ratatui::try_init()?;
         let outcome = self.show(&mut terminal, app);

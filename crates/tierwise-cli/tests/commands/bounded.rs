@@ -55,7 +55,7 @@ fn window(pages: std::ops::Range<u32>, instructions: u64) -> Window {
     }
 }
 
-/// Traces that claim as much as their bytes allow, each of another thing.
+/// Traces that claim as much as their bytes allow, each of a different resource.
 fn hostile() -> Vec<(&'static str, Vec<Window>)> {
     let many_windows = (0..20_000).map(|w| window(if w == 0 { 0..1 } else { 0..0 }, 1000));
     let again = Window { allocations: Vec::new(), ..window(0..1000, 1000) };

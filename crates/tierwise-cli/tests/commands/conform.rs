@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::common::{Directory, keys, refused, text, tierwise};
 
-/// First touch holds a floor against later tenants, and never gets one back from a hoarder:
-/// what the suite finds follows from what the policy does.
+/// First touch holds a floor against later tenants, and never regains one from a hoarder. The
+/// suite's findings follow from the policy's rules.
 #[test]
 fn first_touch_fails_before_the_hoarder() {
     let output = tierwise(&["conform", "static", "--json", "--check"]);

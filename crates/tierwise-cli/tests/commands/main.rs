@@ -1,4 +1,4 @@
-//! Commands around a run: why it went as it did, and what follows for sizes and promises.
+//! Tests of the commands that explain a run, that find sizes, and that check floors.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Streams and files that cannot be written, and readers that leave.
+//! Tests of streams and files that cannot be written, and of readers that close a pipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Runs the command, and directories to run it in.
+//! Functions that run the command, and directories in which it runs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;

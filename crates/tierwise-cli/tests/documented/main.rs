@@ -1,7 +1,7 @@
-//! Examples in the documents and the help are true: each TOML block is a valid file of its kind,
-//! and each command runs in the directory that the README presumes, or is in a list with the reason
-//! why it is not run here. (That all of them are understood, those too, is a test of the command
-//! itself: `src/documented.rs`.)
+//! Tests that the examples in the documents and the help are correct. Each TOML block is a valid
+//! file of its kind. Each command runs in the directory that the README presumes, or is in a list
+//! with the reason why it is not run here. (`src/documented.rs` tests that the command understands
+//! all of them.)
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -51,7 +51,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
     ("it trains for hours", &["S=", "python -m tierwise.train"]),
 ];
 
-/// Commands that [`NOT_RUN`] would leave out and that are run all the same.
+/// Commands that [`NOT_RUN`] would exclude and that the test runs nevertheless.
 const RUN: &[&str] = &["tierwise config check tierwised.toml"];
 
 fn reason_not_to_run(line: &str) -> Option<&'static str> {
@@ -62,8 +62,8 @@ fn reason_not_to_run(line: &str) -> Option<&'static str> {
     NOT_RUN.iter().find(|(_, starts)| begins(starts)).map(|(why, _)| *why)
 }
 
-/// The directory that the README presumes: the project's files, and those that a reader has made by
-/// then.
+/// The directory that the README presumes: the project's files, and the files that a reader has
+/// created by then.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -187,7 +187,7 @@ fn every_documented_command_runs_or_is_excused() {
         if commands.is_empty() {
             continue;
         }
-        // What one block writes is not there for the next.
+        // Each block gets a directory of its own: it does not find another block's files.
         let place = Place::new();
         ran += commands.len();
         for command in commands {

@@ -23,7 +23,8 @@ fn answering(directory: &Directory, reply: Reply) -> (String, JoinHandle<Control
     (directory.name("control.sock"), thread)
 }
 
-/// Runs a command against a daemon that answers so: what it printed, and what the daemon was asked.
+/// Runs a command against a daemon that answers with `reply`. Returns the command's output, and the
+/// request that the daemon received.
 fn sent(arguments: &[&str], reply: Reply) -> (String, ControlCommand) {
     let directory = Directory::new();
     let (socket, thread) = answering(&directory, reply);

@@ -1,4 +1,4 @@
-//! Machines that are only files, to be changed.
+//! Machines that consist of files, which a test can change.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ impl MachineFixture {
         Self(directory)
     }
 
-    /// One on which tierwised could do everything: root, DAMON, a modern kernel.
+    /// A machine on which tierwised can do everything: root, DAMON, a modern kernel.
     pub fn able(name: &str) -> Self {
         let machine = Self::copy(name);
         machine.put("proc/self/status", "Name:\ttierwise\nCapEff:\t000001ffffffffff\n");
@@ -40,7 +40,7 @@ impl MachineFixture {
         self.0.path().to_str().unwrap()
     }
 
-    /// Every file with its content, to see that nothing was written.
+    /// Every file with its content, for a check that nothing was written.
     pub fn content(&self) -> Vec<(PathBuf, String)> {
         let mut all = Vec::new();
         list(self.0.path(), &mut all);

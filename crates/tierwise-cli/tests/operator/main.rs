@@ -1,4 +1,4 @@
-//! The operator's commands from outside.
+//! Tests of the operator's commands as processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Reads a forest out of ONNX's protobuf. The messages are the part of `onnx.proto` that it needs;
+//! Reads a forest from ONNX's protobuf. The messages are the part of `onnx.proto` that it needs;
 //! the numbers in the tags are the schema's.
 
 use prost::Message;
@@ -6,11 +6,11 @@ use tierwise_core::estimate::slowdown::{FEATURES, LatencyFit};
 
 use super::{Forest, LEAF, Node, feature_names};
 
-/// Nodes of a forest that is still read: a hundred trees of a thousand samples have fewer than a
+/// The maximum number of nodes of a forest. A hundred trees of a thousand samples have fewer than a
 /// million.
 const MAX_NODES: usize = 1 << 24;
 
-/// A file that is no usable forest.
+/// The error of a file that is no usable forest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}: {problem}")]
 pub struct ForestError {
@@ -124,7 +124,7 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
     Ok(Forest { nodes, roots, fit, threshold: number("threshold")? })
 }
 
-/// All trees' nodes, and where each tree starts.
+/// Returns all trees' nodes, and the index at which each tree starts.
 fn trees(ensemble: &Ensemble<'_>) -> Result<(Vec<Node>, Vec<u32>), String> {
     let (trees, ids) = (ensemble.integers("nodes_treeids")?, ensemble.integers("nodes_nodeids")?);
     let features = ensemble.integers("nodes_featureids")?;
@@ -174,7 +174,7 @@ fn trees(ensemble: &Ensemble<'_>) -> Result<(Vec<Node>, Vec<u32>), String> {
     Ok((nodes, roots))
 }
 
-/// A branch, which must lead to a later node: then every walk ends.
+/// Returns the target of a branch, which must be a later node, so that every walk ends.
 fn branch(to: i64, from: usize, root: usize, count: usize) -> Result<u32, String> {
     let to = usize::try_from(to).ok().and_then(|to| to.checked_add(root));
     let to = to.filter(|&to| to > from && to < count);
@@ -182,7 +182,7 @@ fn branch(to: i64, from: usize, root: usize, count: usize) -> Result<u32, String
         .ok_or_else(|| format!("node {from} branches to no later node of its tree"))
 }
 
-/// Sets the weights of the leaves: those of the second class, which make up the probability.
+/// Sets each leaf's weight to that of the second class. These weights add up to the probability.
 fn weigh(
     ensemble: &Ensemble<'_>,
     nodes: &mut [Node],
@@ -194,7 +194,7 @@ fn weigh(
     if [ids.len(), classes.len(), weights.len()].iter().any(|&length| length != of.len()) {
         return Err("its lists of leaves differ in length; export it with skl2onnx".to_owned());
     }
-    // A classifier of two classes may state one of them only: then it is the second, under either
+    // A classifier of two classes may list only one of them. That is the second class, under either
     // number.
     let only = classes.iter().all(|&class| class == classes[0]);
     for (((&tree, &id), &class), &weight) in of.iter().zip(ids).zip(classes).zip(weights) {

@@ -1,10 +1,10 @@
-//! Random forests out of ONNX files: the slowdown classifier of Memstrata (Zhong et al., OSDI 2024,
+//! Random forests from ONNX files: the slowdown classifier of Memstrata (Zhong et al., OSDI 2024,
 //! section 4.2).
 //!
-//! A file as scikit-learn's forests are exported (skl2onnx, without a ZipMap) holds one node
-//! `TreeEnsembleClassifier` of the domain `ai.onnx.ml`: all trees' nodes in lists side by side. It
-//! is run here, in a few lines: of the runtimes for Rust one is a shared library that has to be
-//! fetched, and one runs this operator three hundred times slower.
+//! A forest that skl2onnx exports from scikit-learn without a ZipMap has one node, a
+//! `TreeEnsembleClassifier` of the domain `ai.onnx.ml`. It holds all trees' nodes in parallel
+//! lists. This module runs it itself: one of the runtimes for Rust is a shared library that must be
+//! downloaded, and another runs this operator three hundred times slower.
 //!
 //! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf
 //! adds its weight to the probability of the second class; the forest chooses that class if the sum
@@ -24,7 +24,7 @@ const LEAF: u32 = u32::MAX;
 struct Node {
     /// The feature that is compared.
     feature: u8,
-    /// The threshold; of a leaf, the probability that it adds.
+    /// The threshold of an inner node, or the probability that a leaf adds.
     value: f32,
     /// The child of rows whose feature is not above the value, and the child of the others;
     /// [`LEAF`] for a leaf.
@@ -45,7 +45,7 @@ impl Forest {
     /// Reads the bytes of an ONNX file. `name` is for messages.
     ///
     /// # Errors
-    /// It is no such file, its trees are broken, or it was trained on other features.
+    /// The bytes are no such file, a tree is damaged, or the forest was trained on other features.
     pub fn parse(name: &str, bytes: &[u8]) -> Result<Self, ForestError> {
         file::read(name, bytes)
     }
@@ -57,17 +57,16 @@ impl Forest {
 
     fn walk(&self, root: u32, features: &Features) -> f32 {
         let mut node = &self.nodes[root as usize];
-        // Branches lead to later nodes only (checked when the file was read), so this comes to an
-        // end.
+        // Branches lead to later nodes only (checked when the file was read), so the loop ends.
         while node.branches[0] != LEAF {
-            // A feature that is no number is not above anything: ONNX takes the false branch.
+            // No comparison with NaN holds: it takes the false branch, as in ONNX.
             let is_below = features[usize::from(node.feature)] <= node.value;
             node = &self.nodes[node.branches[usize::from(!is_below)] as usize];
         }
         node.value
     }
 
-    /// The slowdown, as a share, that it detects.
+    /// The slowdown that the forest detects, as a share.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }

@@ -68,7 +68,7 @@ fn broken_files_are_refused() {
 
 #[test]
 fn damage_to_any_byte_never_crashes() {
-    // Every 97th byte, so that all parts of the file are hit.
+    // Every 97th byte, so that the damage reaches all parts of the file.
     for at in (0..SHIPPED.len()).step_by(97) {
         let mut bytes = SHIPPED.to_vec();
         bytes[at] ^= 0x5a;

@@ -5,29 +5,31 @@ use super::SacError;
 /// Numbers in a state: MTAT's usage ratio, access ratio and access count (section 3.2.1).
 pub const STATE: usize = 3;
 
-/// Widest hidden layer taken: four times the 256 Haarnoja et al. use for robots with dozens of
-/// inputs. The time of a training step grows with its square, so a larger number is a slip.
+/// The widest hidden layer allowed: four times the 256 that Haarnoja et al. use for robots with
+/// dozens of inputs. The time of a training step grows with the square of the width, so a larger
+/// number is a mistake.
 const WIDEST: usize = 1024;
 
 /// Settings of a [`super::Sac`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct SacConfig {
-    /// Numbers in a state; only [`STATE`] is taken, as it is the length of
+    /// Numbers in a state; only [`STATE`] is allowed, because it is the length of
     /// [`super::Transition::state`].
     pub state: usize,
     /// Neurons in each of a network's two hidden layers.
     pub hidden: usize,
-    /// Worth of the next decision's reward relative to this one's (gamma), in `0..1`.
+    /// Weight of the next decision's reward relative to this one's (gamma), in `0..1`.
     pub discount: f64,
-    /// Part of the way a target critic moves to its critic at each step (tau), above 0 up to 1.
+    /// Share of the distance that a target critic moves towards its critic at each step (tau):
+    /// above 0, at most 1.
     pub tau: f64,
     /// Step size of the Adam optimisers of actor, critics and temperature.
     pub learning_rate: f64,
     /// Transitions in a mini-batch.
     pub batch: usize,
-    /// Transitions kept; the oldest is overwritten.
+    /// Transitions that the replay buffer holds; a new one then overwrites the oldest.
     pub replay_capacity: usize,
-    /// Entropy in nats the learned temperature holds the actor to.
+    /// Entropy in nats at which the learned temperature keeps the actor.
     pub target_entropy: f64,
     /// Weight of entropy against reward (alpha) at the start, above 0.
     pub initial_temperature: f64,
@@ -54,21 +56,22 @@ impl Default for SacConfig {
             tau: 0.005,
             // Haarnoja et al., table 1; Stable-Baselines3's default.
             learning_rate: 3e-4,
-            // MTAT does not publish its size. Haarnoja et al. use 256; with 50 new transitions per
-            // training, 64 passes over as many fresh ones at a quarter of the time.
+            // MTAT does not publish its size. Haarnoja et al. use 256. A training has 50 new
+            // transitions; a mini-batch of 64 has about as many, at a quarter of the time.
             batch: 64,
-            // The papers' 1 000 000 would hold 11 days of one decision per second, and with them
-            // loads long gone. 100 000 is the last 28 hours, a full daily cycle, in 3.6 MB.
+            // The papers' 1 000 000 would hold 11 days at one decision per second, with loads that
+            // no longer occur. 100 000 hold the last 28 hours, a full daily cycle, in 3.6 MB.
             replay_capacity: 100_000,
             // Minus the number of actions: Haarnoja et al., table 1; Stable-Baselines3's "auto".
             target_entropy: -1.0,
-            // Rewards are in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would drown them
-            // until it has been learned down; its documentation names 0.1 ("auto_0.1") for that.
+            // Rewards are in -1..=1 (MTAT, eq. 2), so Stable-Baselines3's 1.0 would outweigh them
+            // until learning has lowered it. Its documentation names 0.1 ("auto_0.1") for this
+            // case.
             initial_temperature: 0.1,
-            // MTAT, section 4: a training whenever 50 new transitions are in.
+            // MTAT, section 4: one training per 50 new transitions.
             train_every: 50,
             // One mini-batch per transition, as Haarnoja et al. (table 1, gradient steps) and
-            // Stable-Baselines3 do, paid at once every 50 transitions.
+            // Stable-Baselines3 do, all at once after every 50 transitions.
             gradient_steps: 50,
             // Stable-Baselines3's `learning_starts`.
             warm_up: 100,
@@ -77,7 +80,7 @@ impl Default for SacConfig {
 }
 
 impl SacConfig {
-    /// Refuses settings the learner cannot work with.
+    /// Refuses settings that the learner cannot work with.
     ///
     /// # Errors
     /// [`SacError::Config`] names the first wrong key, its value and the allowed values.

@@ -7,7 +7,7 @@ use super::STATE;
 use super::mlp::{LAYERS, Mlp, shapes};
 use super::replay::Batch;
 
-/// Two critics; the smaller estimate is believed (Haarnoja et al., section 5.2).
+/// Two critics; the learner uses the smaller of their estimates (Haarnoja et al., section 5.2).
 #[derive(Debug)]
 pub(super) struct Twins(pub(super) [Mlp; 2]);
 
@@ -25,17 +25,17 @@ impl Twins {
         Ok((Self([first, second]), variables))
     }
 
-    /// Copies no gradient goes to.
+    /// Copies of the critics that receive no gradient.
     pub(super) fn copies(&self) -> Result<Self> {
         Ok(Self([Mlp::fixed(&self.0[0].parts())?, Mlp::fixed(&self.0[1].parts())?]))
     }
 
-    /// Weights and biases of both.
+    /// Weights and biases of both critics.
     pub(super) fn weights(&self) -> impl Iterator<Item = &Tensor> {
         self.0.iter().flat_map(Mlp::weights)
     }
 
-    /// Both estimates, a column each.
+    /// Both estimates, one column each.
     pub(super) fn both(&self, states: &Tensor, actions: &Tensor) -> Result<[Tensor; 2]> {
         let inputs = Tensor::cat(&[states, actions], 1)?;
         Ok([self.0[0].forward(&inputs)?, self.0[1].forward(&inputs)?])
@@ -47,7 +47,7 @@ impl Twins {
         first.minimum(&second)
     }
 
-    /// Moves the weights the part `tau` of the way to those of `others`.
+    /// Moves the weights towards those of `others`, by the share `tau` of the distance.
     pub(super) fn follow(&mut self, others: &Self, tau: f64) -> Result<()> {
         self.0.iter_mut().zip(&others.0).try_for_each(|(mine, theirs)| mine.follow(theirs, tau))
     }

@@ -50,7 +50,7 @@ pub enum SacError {
         /// The type and shape it must have, or what its numbers must be.
         expected: String,
     },
-    /// A training step has fewer transitions than a mini-batch takes.
+    /// The replay buffer holds fewer transitions than a mini-batch.
     #[error(
         "{stored} transitions are stored; a training step takes at least {batch}; store more first"
     )]
@@ -60,7 +60,7 @@ pub enum SacError {
         /// [`super::SacConfig::batch`].
         batch: usize,
     },
-    /// A loss or its gradient is not finite. The network it belongs to was not stepped and keeps
+    /// A loss or its gradient is not finite. The optimiser did not step that network, which keeps
     /// its weights.
     #[error(
         "the {loss} loss or its gradient became {value}; that network was not stepped; lower \

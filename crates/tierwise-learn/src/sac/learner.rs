@@ -1,4 +1,4 @@
-//! The learner: acting, remembering, and when to train.
+//! The learner: it acts, stores transitions, and trains at intervals.
 
 use candle_core::{Device, Tensor, Var};
 use candle_nn::{AdamW, Optimizer, ParamsAdamW};
@@ -49,8 +49,8 @@ impl Networks {
     }
 }
 
-/// Adam with the constants of Kingma and Ba (2015), which PyTorch and Stable-Baselines3 keep;
-/// without weight decay AdamW is Adam.
+/// Adam with the constants of Kingma and Ba (2015), which PyTorch and Stable-Baselines3 use too.
+/// AdamW without weight decay is Adam.
 fn adam(variables: Vec<Var>, learning_rate: f64) -> Result<AdamW, SacError> {
     let params =
         ParamsAdamW { lr: learning_rate, beta1: 0.9, beta2: 0.999, eps: 1e-8, weight_decay: 0.0 };
@@ -93,9 +93,9 @@ impl Sac {
         })
     }
 
-    /// A sampled action in -1..=1, for exploring. A state with a number that is not finite (or is
-    /// beyond 1000 in size) is counted as [refused](Self::refused) and answered with 0, "change
-    /// nothing".
+    /// Returns a sampled action in -1..=1, for exploration. A state with a number that is not
+    /// finite, or whose magnitude exceeds 1000, is counted as [refused](Self::refused). Its action
+    /// is 0, "change nothing".
     pub fn act(&mut self, state: [f32; STATE]) -> f32 {
         if !usable(&state) {
             self.refused += 1;
@@ -109,8 +109,8 @@ impl Sac {
         (mean + log_std.exp() * noise).tanh()
     }
 
-    /// The action in -1..=1 at the middle of the actor's Gaussian, for use and evaluation: equal
-    /// states get equal answers. A state that cannot be used is answered with 0, "change nothing".
+    /// Returns the action in -1..=1 at the mean of the actor's Gaussian, for use and evaluation.
+    /// Equal states give equal actions. The action of an unusable state is 0, "change nothing".
     pub fn act_mean(&self, state: [f32; STATE]) -> f32 {
         if !usable(&state) {
             return 0.0;
@@ -118,12 +118,12 @@ impl Sac {
         gaussian_of(&self.actor, state).map_or(0.0, |(mean, _)| mean.tanh())
     }
 
-    /// Remembers a transition. True if a training was due ([`SacConfig::train_every`]) and was
+    /// Stores a transition. Returns true if a training was due ([`SacConfig::train_every`]) and was
     /// done.
     ///
-    /// A transition with a number that is not finite, or with a state or reward beyond 1000 in
-    /// size, is left out and counted as [refused](Self::refused); an action out of -1..=1 is
-    /// clipped. A step that fails ends the training and is counted as [failed](Self::failed).
+    /// A transition with a number that is not finite, or with a state or reward whose magnitude
+    /// exceeds 1000, is dropped and counted as [refused](Self::refused). An action outside -1..=1
+    /// is clipped. A step that fails ends the training and is counted as [failed](Self::failed).
     pub fn store(&mut self, t: Transition) -> bool {
         if !self.replay.push(t) {
             self.refused += 1;
@@ -144,8 +144,9 @@ impl Sac {
         true
     }
 
-    /// One step on one mini-batch: the critics to the soft Bellman target, the actor to the
-    /// critics, the temperature to the target entropy, and the target critics after the critics.
+    /// Takes one training step on one mini-batch. The critics move towards the soft Bellman target,
+    /// the actor towards the critics, the temperature towards the target entropy, and the target
+    /// critics towards the critics.
     ///
     /// # Errors
     /// [`SacError::TooFew`] if fewer transitions than a mini-batch are stored;
@@ -185,7 +186,7 @@ impl Sac {
         self.len() == 0
     }
 
-    /// Bytes the replay buffer takes.
+    /// Bytes that the replay buffer takes.
     pub fn memory_bytes(&self) -> usize {
         self.replay.bytes()
     }
@@ -195,7 +196,8 @@ impl Sac {
         self.steps
     }
 
-    /// States and transitions left out because a number was not finite or beyond 1000 in size.
+    /// States and transitions that were dropped because a number was not finite or its magnitude
+    /// exceeded 1000.
     pub fn refused(&self) -> u64 {
         self.refused
     }

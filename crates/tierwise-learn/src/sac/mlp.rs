@@ -20,10 +20,10 @@ pub(super) fn shapes(inputs: usize, hidden: usize, outputs: usize) -> [[usize; 2
 }
 
 impl Mlp {
-    /// A trainable network with fresh weights and the variables an optimiser works on.
+    /// A trainable network with fresh weights, and the variables that an optimiser changes.
     ///
-    /// Weights and biases are uniform within 1/sqrt(inputs), PyTorch's start for linear layers,
-    /// which Stable-Baselines3 leaves as it is.
+    /// Weights and biases are uniform within 1/sqrt(inputs), PyTorch's initial values for linear
+    /// layers, which Stable-Baselines3 keeps.
     pub(super) fn fresh(
         shapes: [[usize; 2]; LAYERS],
         rng: &mut ChaCha8Rng,
@@ -53,7 +53,7 @@ impl Mlp {
         Ok((Self { layers }, variables))
     }
 
-    /// A network no gradient goes to, that starts from the given weights and biases.
+    /// A network that receives no gradient and starts from the given weights and biases.
     pub(super) fn fixed(parts: &[(Tensor, Tensor)]) -> Result<Self> {
         let layer = |(weight, bias): &(Tensor, Tensor)| {
             Ok(Linear::new(weight.copy()?.detach(), Some(bias.copy()?.detach())))
@@ -78,7 +78,7 @@ impl Mlp {
         self.layers.iter().flat_map(|layer| std::iter::once(layer.weight()).chain(layer.bias()))
     }
 
-    /// Weights and biases, layer by layer, cut off from any gradient.
+    /// Weights and biases, layer by layer, detached from any gradient.
     pub(super) fn parts(&self) -> Vec<(Tensor, Tensor)> {
         let part = |layer: &Linear| {
             let bias = layer.bias().map(Tensor::detach);
@@ -87,7 +87,7 @@ impl Mlp {
         self.layers.iter().filter_map(part).collect()
     }
 
-    /// Moves the weights the part `tau` of the way to those of `other`.
+    /// Moves the weights towards those of `other`, by the share `tau` of the distance.
     pub(super) fn follow(&mut self, other: &Self, tau: f64) -> Result<()> {
         let blend = |mine: &Tensor, theirs: &Tensor| {
             mine.affine(1.0 - tau, 0.0)? + theirs.affine(tau, 0.0)?

@@ -4,15 +4,16 @@
 //! the *reward* and the next state. It has five small networks:
 //!
 //! - the **actor** gives a Gaussian over actions, squashed into -1..=1 by `tanh`;
-//! - two **critics** estimate Q, the discounted reward an action leads to; the smaller of the two
-//!   is believed, because a single critic's estimate drifts upwards;
-//! - two **target critics** follow the critics slowly and keep the regression target still.
+//! - two **critics** estimate Q, the discounted reward that follows from an action; the learner
+//!   uses the smaller of the two, because a single critic's estimate drifts upwards;
+//! - two **target critics** follow the critics slowly and keep the regression target stable.
 //!
-//! Besides reward the actor is paid for randomness (entropy), weighted by a *temperature*; the
-//! temperature is learned too, so that exploration fades as the actor grows sure. The algorithm is
-//! of Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018, arXiv:1812.05905),
-//! section 5 and algorithm 1; MTAT uses it to size a latency-critical tenant's share of fast memory
-//! (section 3.2.1, algorithm 1), with a training whenever 50 new transitions are in (section 4).
+//! The actor maximises reward and randomness (entropy), weighted by a *temperature*. The
+//! temperature is learned too, so that exploration decreases as the actor becomes certain. The
+//! algorithm is that of Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (2018,
+//! arXiv:1812.05905), section 5 and algorithm 1. MTAT uses it to size a latency-critical tenant's
+//! share of fast memory (section 3.2.1, algorithm 1), with one training per 50 new transitions
+//! (section 4).
 //!
 //! All randomness comes from the seed: on one machine, equal seeds and equal transitions give equal
 //! weights bit for bit. Between machines with different vector instructions (AVX2, AVX-512, NEON)

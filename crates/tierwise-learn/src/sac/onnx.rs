@@ -1,7 +1,7 @@
 //! The deterministic actor as an [ONNX](https://onnx.ai/onnx/repo-docs/IR.html) file.
 //!
-//! The messages below are the part of ONNX's protobuf schema (`onnx.proto`) the actor needs; the
-//! numbers in the tags are the schema's field numbers.
+//! The messages below are the part of ONNX's protobuf schema (`onnx.proto`) that the actor needs;
+//! the numbers in the tags are the schema's field numbers.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use prost::Message;
 use super::weights::write_beside;
 use super::{STATE, Sac, SacError};
 
-/// Version of the file format: 8 came with ONNX 1.11 (2022), which every runtime of today reads.
+/// Version of the file format: 8 came with ONNX 1.11 (2022), and every current runtime reads it.
 const IR_VERSION: i64 = 8;
 /// Version of the operators: Gemm, Relu and Tanh are unchanged from 13 on (ONNX 1.8, 2020).
 const OPERATOR_SET: i64 = 13;
@@ -156,7 +156,7 @@ fn node(operator: &str, inputs: Vec<String>, output: &str, attributes: Vec<Attri
     }
 }
 
-/// The actor's layers, of which the last keeps its first output only, the Gaussian's mean.
+/// The actor's layers. The last keeps only its first output, the Gaussian's mean.
 fn graph(parts: &[(Tensor, Tensor)]) -> candle_core::Result<Graph> {
     let mut graph = Graph {
         nodes: Vec::new(),

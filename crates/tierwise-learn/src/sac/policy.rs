@@ -7,8 +7,8 @@
 //! log pi(a|s) = log N(u; mean, std) - log(1 - tanh(u)^2)
 //! ```
 //!
-//! `1 - tanh(u)^2` rounds to 0 from |u| = 9 on, so its logarithm is taken as
-//! `2 (ln 2 - |u| - ln(1 + exp(-2 |u|)))`, which is the same number and never infinite.
+//! `1 - tanh(u)^2` rounds to 0 from |u| = 9 on, so its logarithm is computed as
+//! `2 (ln 2 - |u| - ln(1 + exp(-2 |u|)))`, which is equal and never infinite.
 
 use std::f64::consts::{LN_2, PI};
 

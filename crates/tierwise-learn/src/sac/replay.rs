@@ -1,4 +1,4 @@
-//! Transitions and the buffer they are drawn from.
+//! Transitions, and the replay buffer from which they are drawn.
 
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
@@ -7,29 +7,29 @@ use rand_chacha::ChaCha8Rng;
 use super::STATE;
 use super::mlp::column;
 
-/// Largest state number or reward taken. Networks want inputs of about one (MTAT's are ratios, and
-/// rewards in -1..=1, eq. 2); a thousand times that is a forgotten scaling, and its square must
-/// stay far from f32's largest number.
+/// The largest magnitude of a state's number or of a reward. Networks need inputs of about one
+/// (MTAT's are ratios, and its rewards are in -1..=1, eq. 2). A number a thousand times as large
+/// was not scaled. Its square must stay far below f32's largest number.
 const MAX_NUMBER: f32 = 1000.0;
 
 /// The result of one decision.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transition {
-    /// The state the decision was taken in: usage ratio, access ratio, normalised load.
+    /// The state before the decision: usage ratio, access ratio, normalised load.
     pub state: [f32; STATE],
     /// The action taken, scaled into -1..=1.
     pub action: f32,
     /// Its reward, about -1..=1.
     pub reward: f32,
-    /// The state it led to.
+    /// The state after the action.
     pub next: [f32; STATE],
     /// True if no further reward can follow (the tenant has ended).
     pub done: bool,
 }
 
 impl Transition {
-    /// This transition fit for learning: the action clipped into -1..=1 (MTAT, algorithm 1, line
-    /// 5). None if a number is not finite or larger than [`MAX_NUMBER`].
+    /// Returns this transition with its action clipped into -1..=1 (MTAT, algorithm 1, line 5).
+    /// Returns `None` if a number is not finite or larger than [`MAX_NUMBER`].
     fn checked(mut self) -> Option<Self> {
         let usable = self.action.is_finite() && usable(&self.state) && usable(&self.next);
         self.action = self.action.clamp(-1.0, 1.0);
@@ -41,7 +41,7 @@ fn fits(number: f32) -> bool {
     number.is_finite() && number.abs() <= MAX_NUMBER
 }
 
-/// True if every number of a state can be learned from.
+/// Returns true if the learner can learn from every number of a state.
 pub(super) fn usable(state: &[f32; STATE]) -> bool {
     state.iter().copied().all(fits)
 }
@@ -76,12 +76,12 @@ impl Replay {
         self.kept.len()
     }
 
-    /// Bytes the buffer takes now.
+    /// Bytes that the buffer takes now.
     pub(super) fn bytes(&self) -> usize {
         self.kept.capacity() * size_of::<Transition>()
     }
 
-    /// Keeps a transition, or refuses one that cannot be learned from.
+    /// Stores a transition. Returns false if the learner cannot learn from it.
     pub(super) fn push(&mut self, transition: Transition) -> bool {
         let Some(transition) = transition.checked() else { return false };
         if self.kept.len() < self.capacity {

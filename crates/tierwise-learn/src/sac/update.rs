@@ -23,8 +23,8 @@ pub struct Losses {
     pub entropy: f32,
 }
 
-/// Takes an optimiser's step down a loss, unless the loss or a gradient is not finite: one such
-/// number would stay in the optimiser's moments, and so in the weights, for good.
+/// Takes an optimiser's step that lowers a loss, unless the loss or a gradient is not finite: such
+/// a number would stay in the optimiser's moments, and so in the weights, permanently.
 fn descend<'a>(
     optimiser: &mut AdamW,
     mut weights: impl Iterator<Item = &'a Tensor>,
@@ -57,7 +57,8 @@ impl Sac {
         Ok(Losses { critic, actor, temperature, entropy: -log_density })
     }
 
-    /// Critics: half the mean squared error to the soft Bellman target each (eq. 5).
+    /// Steps the critics. Each one's loss is half its mean squared error to the soft Bellman target
+    /// (eq. 5).
     fn step_critics(&mut self, batch: &Batch, temperature: f64) -> Result<f32, SacError> {
         let noise = self.noise()?;
         let (mean, log_std) = gaussian(&self.actor, &batch.next)?;
@@ -75,8 +76,8 @@ impl Sac {
         descend(&mut self.critic_optimiser, self.critics.weights(), &loss, "critic")
     }
 
-    /// Actor: temperature * log density - Q, through the sampled action (eq. 7 and 9). Gives the
-    /// loss and the mean log density.
+    /// Steps the actor. Its loss is temperature * log density - Q, through the sampled action (eq.
+    /// 7 and 9). Returns the loss and the mean log density.
     fn step_actor(&mut self, batch: &Batch, temperature: f64) -> Result<(f32, f32), SacError> {
         let noise = self.noise()?;
         let (mean, log_std) = gaussian(&self.actor, &batch.states)?;
@@ -87,9 +88,9 @@ impl Sac {
         Ok((loss, number(&log_density.mean_all()?)?))
     }
 
-    /// Temperature: up while the actor's entropy is below the target, down while it is above (eq.
-    /// 18). As in Haarnoja et al.'s published implementation it is the logarithm that is learned,
-    /// so the temperature stays above 0.
+    /// Raises the temperature while the actor's entropy is below the target, and lowers it while
+    /// the entropy is above (eq. 18). As in Haarnoja et al.'s published implementation, the step
+    /// changes the logarithm, so the temperature stays above 0.
     fn step_temperature(&mut self, log_density: f32) -> Result<f32, SacError> {
         let excess = f64::from(log_density) + self.config.target_entropy;
         let loss = self.log_temperature.affine(-excess, 0.0)?.sum_all()?;

@@ -1,4 +1,4 @@
-//! Weights in and out, as [safetensors](https://huggingface.co/docs/safetensors).
+//! Writes and reads weights as [safetensors](https://huggingface.co/docs/safetensors).
 //!
 //! Tensors have the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
 //! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and
@@ -47,7 +47,7 @@ impl Sac {
         Ok(safetensors::serialize(&tensors, None).map_err(candle_core::Error::from)?)
     }
 
-    /// A learner with the weights of [`Self::to_bytes`]; `seed` is for the noise to come.
+    /// A learner with the weights of [`Self::to_bytes`]; `seed` is the seed of its noise.
     ///
     /// # Errors
     /// Like [`Self::load`], from bytes.
@@ -63,7 +63,7 @@ impl Sac {
         write_beside(path.as_ref(), &self.to_bytes()?)
     }
 
-    /// A learner with the weights of [`Self::save`]; `seed` is for the noise to come.
+    /// A learner with the weights of [`Self::save`]; `seed` is the seed of its noise.
     ///
     /// # Errors
     /// [`SacError::Config`] if a setting is out of range; [`SacError::Io`] if the file cannot be

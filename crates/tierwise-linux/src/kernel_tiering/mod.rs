@@ -24,7 +24,7 @@ pub use counters::VmstatCounters;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use idle::idle_of;
 pub use idle::{age, idle_pages, make_room};
-use switch::Step;
+use switch::KnobStep;
 
 /// The settings that steering takes.
 pub const KNOBS: [Knob; 6] = [
@@ -71,8 +71,8 @@ pub fn follow(
     let mode: u64 = Knob::NumaBalancing.read(roots)?.parse().unwrap_or_default();
     for step in switch::steps(course, limits, mode) {
         match step {
-            Step::Set(knob, value) => settings.take(knob, &value.to_string())?,
-            Step::Restore(knobs) => {
+            KnobStep::Set(knob, value) => settings.take(knob, &value.to_string())?,
+            KnobStep::Restore(knobs) => {
                 settings.restore_those(|knob| knobs.contains(&knob)).map(drop)?
             }
         }

@@ -22,7 +22,7 @@ const MUCH_FREE: Bytes = Bytes(1 << 30);
 
 /// One step towards a course.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum KnobStep {
     Set(Knob, u64),
     /// To the values that these settings had before steering.
     Restore(&'static [Knob]),
@@ -32,29 +32,29 @@ pub(super) enum Step {
 const BALANCING: &[Knob] = &[Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
 
 /// The steps to a course, in order, if `kernel.numa_balancing` is now `mode`.
-pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<Step> {
+pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<KnobStep> {
     let (is_on, limit) = (mode & MEMORY_TIERING != 0, rate_limit(course, limits));
     let kept = if limits.balances { mode } else { 0 };
     let mut steps = vec![
-        Step::Set(Knob::DemotionEnabled, 1),
-        Step::Set(Knob::PromoteRateLimit, limit),
-        Step::Set(Knob::HotThreshold, milliseconds(course.threshold)),
+        KnobStep::Set(Knob::DemotionEnabled, 1),
+        KnobStep::Set(Knob::PromoteRateLimit, limit),
+        KnobStep::Set(Knob::HotThreshold, milliseconds(course.threshold)),
     ];
     match (course.scans, is_on) {
         (true, true) => steps.extend(period(PERIOD)),
         (true, false) => {
             steps.extend(period(PERIOD));
-            steps.push(Step::Set(Knob::NumaBalancing, kept | MEMORY_TIERING));
+            steps.push(KnobStep::Set(Knob::NumaBalancing, kept | MEMORY_TIERING));
         }
         (false, true) if limits.free >= MUCH_FREE => steps.extend(period(course.pause.max(PERIOD))),
-        (false, _) if limits.balances => steps.push(Step::Restore(BALANCING)),
-        (false, _) => steps.push(Step::Set(Knob::NumaBalancing, 0)),
+        (false, _) if limits.balances => steps.push(KnobStep::Restore(BALANCING)),
+        (false, _) => steps.push(KnobStep::Set(Knob::NumaBalancing, 0)),
     }
     steps
 }
 
-fn period(period: Duration) -> [Step; 2] {
-    [Knob::ScanPeriodMin, Knob::ScanPeriodMax].map(|knob| Step::Set(knob, milliseconds(period)))
+fn period(period: Duration) -> [KnobStep; 2] {
+    [Knob::ScanPeriodMin, Knob::ScanPeriodMax].map(|knob| KnobStep::Set(knob, milliseconds(period)))
 }
 
 /// The kernel counts whole MiB per second, and takes 0 for no promotion at all.
@@ -89,21 +89,21 @@ mod tests {
             let course = Course { scans, threshold, rate, pause: Duration::from_secs(7) };
             let limits = SteeringLimits { most: Bytes(1 << 30), balances, free: Bytes(free) };
             let steps = steps(&course, &limits, mode);
-            let at = |step: &Step| steps.iter().position(|s| s == step);
-            let Some(&Step::Set(Knob::PromoteRateLimit, limit)) = steps.get(1) else {
+            let at = |step: &KnobStep| steps.iter().position(|s| s == step);
+            let Some(&KnobStep::Set(Knob::PromoteRateLimit, limit)) = steps.get(1) else {
                 return Err(TestCaseError::fail("the limit is set before the mode"));
             };
             prop_assert!((1..=1024).contains(&limit));
             let on = steps.iter().position(
-                |s| matches!(s, Step::Set(Knob::NumaBalancing, m) if m & MEMORY_TIERING != 0),
+                |s| matches!(s, KnobStep::Set(Knob::NumaBalancing, m) if m & MEMORY_TIERING != 0),
             );
             let is_on = mode & MEMORY_TIERING != 0;
             prop_assert_eq!(on.is_some(), scans && !is_on, "on once, and only to scan");
-            let off = at(&Step::Set(Knob::NumaBalancing, 0)).or(at(&Step::Restore(BALANCING)));
+            let off = at(&KnobStep::Set(Knob::NumaBalancing, 0)).or(at(&KnobStep::Restore(BALANCING)));
             let stays = is_on && free >= MUCH_FREE.0;
             prop_assert_eq!(off.is_some(), !scans && !stays);
             if !scans && stays {
-                prop_assert!(at(&Step::Set(Knob::ScanPeriodMax, 7000)).is_some());
+                prop_assert!(at(&KnobStep::Set(Knob::ScanPeriodMax, 7000)).is_some());
             }
         }
     }

@@ -1,7 +1,8 @@
-"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each under all
-policies and shares, a JSON line a run.
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each workload under
+all policies and shares, and prints one JSON line per run.
 
-With TIMES its work is so many times as long; with SHARE only that share of it is fast.
+TIMES multiplies the workload's amount of work. With SHARE the run has only that share of fast
+memory.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ MIB = 1 << 20
 #: Shares of the resident set that fit into fast memory (section 7 of the paper has these).
 SHARES = (0.25, 0.5, 0.75)
 PLACINGS = ("none", "kernel", "emt")
-#: What the kernel keeps of the fast node beside the program's pages (lab/bench/programs.py).
+#: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
 PROGRAM = Path(__file__).parent / "placed.py"
 
 
 def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
-    """A program that waits with its memory filled, and the file that it waits for; a workload is
-    NAME:TIMES."""
+    """Returns a program that has filled its memory and waits, and the file for which it waits; a
+    workload is NAME:TIMES."""
     name, times = workload.split(":")
     report, go = guest.directory / "filled", guest.directory / "go"
     words = (
@@ -49,7 +50,7 @@ def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
 def run(
     kernel: str, workload: str, placing: str, share: float, resident_mib: float
 ) -> dict[str, object]:
-    """One run; `resident_mib` was measured with everything fast."""
+    """Does one run; `resident_mib` was measured with everything fast."""
     with Guest(kernel) as guest:
         if share < 1.0:
             guest.ballast(round(share * resident_mib) + KEPT_MIB)
@@ -70,7 +71,7 @@ def run(
 
 
 def main(kernel: str, workloads: list[str]) -> None:
-    """Runs them all."""
+    """Runs all workloads."""
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()
         for wanted in workloads:

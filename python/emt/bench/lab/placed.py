@@ -1,9 +1,9 @@
 """In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT
 GO`
 
-It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work so many
-times, whose seconds and result it prints. Objects that the work uses most are made last: where the
-fast node is filled by first touch, they start on the slow one.
+It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work TIMES times.
+It prints the seconds and the result of the work. It creates the objects that the work uses most
+last: with first-touch placement they start on the slow node.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-#: Of the fast node; the kernel keeps about as much of it for itself.
+#: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
 OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
 NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 60
@@ -25,7 +25,7 @@ Work = Callable[[], int]
 
 
 def hotspot() -> Work:
-    """Of so many lists nine in ten uses go to the last fifth."""
+    """Makes OBJECTS lists and uses them; nine in ten uses go to the last fifth."""
     items = [[n, n, n, n] for n in range(OBJECTS)]
     draw = random.Random(1)
     cold = OBJECTS - OBJECTS // HOT_PART
@@ -34,7 +34,8 @@ def hotspot() -> Work:
         total = 0
         for _ in range(USES):
             place = draw.random()
-            # One draw decides both: below a tenth it is anywhere, above within the last fifth.
+            # One draw decides both: a draw below a tenth chooses among all lists, a higher one
+            # among the last fifth.
             n = (
                 int(place * 10 * OBJECTS)
                 if place < 0.1
@@ -47,10 +48,10 @@ def hotspot() -> Work:
 
 
 def search() -> Work:
-    """Breadth-first search in a random graph, from several places."""
+    """Breadth-first search in a random graph, from several nodes."""
     draw = random.Random(2)
     graph = {n: [draw.randrange(NODES) for _ in range(EDGES_OF_NODE)] for n in range(NODES)}
-    # Beside it, what a program has and does not use.
+    # Objects that stand for the part of a program that it does not use.
     idle = [[n] for n in range(OBJECTS)]
 
     def work() -> int:
@@ -75,7 +76,7 @@ WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search
 
 @contextlib.contextmanager
 def tiered(policy: str) -> Iterator[dict[str, object]]:
-    """Tiering while the block runs, if that is the policy; yields its statistics."""
+    """Tiers while the block runs, if the policy is "emt"; yields the statistics."""
     reported: dict[str, object] = {}
     if policy != "emt":
         yield reported
@@ -95,7 +96,7 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
 
 
 def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:
-    """Prints a JSON line."""
+    """Runs a workload and prints a JSON line."""
     work = WORKLOADS[workload]()
     report.write_text("filled\n", encoding="ascii")
     while not go.exists():

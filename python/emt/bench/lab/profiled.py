@@ -1,8 +1,8 @@
 """In the guest: a workload of table 3 with one demotion rule. `profiled.py WORKLOAD none|lazy|eager
 STEPS REPORT GO`
 
-It fills its memory, writes REPORT, waits for GO, and does so many steps; with 0, as many as take
-`SECONDS`. Prints a JSON line.
+It fills its memory, writes REPORT, waits for GO, and does STEPS steps; with 0, as many as take
+`SECONDS`. It prints a JSON line.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-#: A guest's CPU is emulated: a twentieth of the size that the workloads have on the host, as
+#: A guest's CPU is emulated. The workloads therefore have a twentieth of their size on the host, as
 #: for the recorded samples.
 SCALE = "0.05"
 SECONDS = 6.0
-#: Of the fast node; the kernel keeps about as much of it for itself.
+#: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
-#: A run takes seconds where programs take minutes: so that there are intervals to judge by,
-#: tracking samples more often and may cost more.
+#: A run takes seconds, and programs take minutes. Tracking samples more often and may cost more
+#: here, so that a run has enough intervals.
 BUDGET, INTERVAL_S = 0.1, 0.1
 
 os.environ["TIERWISE_EMT_BENCH_SCALE"] = SCALE
@@ -30,7 +30,7 @@ from workloads import WORKLOADS, Step
 
 
 def work(step: Step, steps: int) -> int:
-    """Returns how many steps were done."""
+    """Does the steps, and returns their number."""
     began, done = time.monotonic(), 0
     while done < steps or (steps == 0 and time.monotonic() - began < SECONDS):
         step()
@@ -39,7 +39,7 @@ def work(step: Step, steps: int) -> int:
 
 
 def main(workload: str, demotion: str, steps: int, report: Path, go: Path) -> None:
-    """Prints a JSON line."""
+    """Runs a workload and prints a JSON line."""
     step = WORKLOADS[workload]()
     report.write_text("filled\n", encoding="ascii")
     while not go.exists():

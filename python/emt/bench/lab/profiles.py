@@ -1,5 +1,5 @@
-"""In the guest: `python3 -m emtbench.profiles KERNEL WORKLOAD...` runs each with lazy and with
-eager demotion, a JSON line a run."""
+"""In the guest: `python3 -m emtbench.profiles KERNEL WORKLOAD...` runs each workload with lazy and
+with eager demotion, and prints one JSON line per run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tierguest.program import resident_bytes, wait_for_file
 MIB = 1 << 20
 #: Section 6.2 profiles where the allocation is least certain.
 SHARE = 0.5
-#: What the kernel keeps of the fast node beside the program's pages (lab/bench/programs.py).
+#: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
 PROGRAM = Path(__file__).parent / "profiled.py"
 
@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).parent / "profiled.py"
 def run(
     kernel: str, workload: str, demotion: str, steps: int, resident_mib: float
 ) -> dict[str, object]:
-    """One run of so many steps, or as many as fit into the program's own time."""
+    """Does one run of this many steps, or of as many as fit into the program's own time."""
     with Guest(kernel) as guest:
         if resident_mib:
             guest.ballast(round(SHARE * resident_mib) + KEPT_MIB)
@@ -55,7 +55,7 @@ def run(
 
 
 def main(kernel: str, workloads: list[str]) -> None:
-    """Runs them all."""
+    """Runs all workloads."""
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()
         for workload in workloads:

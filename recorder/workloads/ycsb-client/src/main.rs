@@ -1,8 +1,8 @@
 //! Loads a key-value store and drives it with a YCSB workload while it is recorded.
 //!
 //! Keys are YCSB's: "user" and the hashed record number. A record is one value of random printable
-//! bytes (YCSB's ten fields, laid end to end); an update writes all of it. Everything is decided by
-//! the seed. One connection sends one request at a time, as one YCSB client thread does.
+//! bytes (YCSB's ten fields, concatenated); an update writes all of it. The seed determines
+//! everything. One connection sends one request at a time, as one YCSB client thread does.
 
 mod marks;
 mod store;
@@ -16,7 +16,8 @@ use tierwise_trace::generate::ycsb::{OperationKind, OperationMix, Operations, ha
 use marks::Marks;
 use store::{Store, StoreKind};
 
-/// Operations between two reports to the recorder: one window of the recordings holds thousands.
+/// Operations between two reports to the recorder; a window of the recordings holds thousands of
+/// operations.
 const REPORT_EVERY: u64 = 100;
 
 #[derive(Parser)]
@@ -24,7 +25,7 @@ struct Arguments {
     /// Server to drive, on 127.0.0.1
     #[arg(long, value_enum)]
     store: StoreKind,
-    /// Port it listens on
+    /// The server's port
     #[arg(long)]
     port: u16,
     /// YCSB workload: a, b, c, d, f, or w (updates only)

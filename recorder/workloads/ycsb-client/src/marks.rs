@@ -1,4 +1,4 @@
-//! Tells the recorder where the phases start and how far the run has come, through its FIFO.
+//! Reports the starts of phases and the numbers of operations to the recorder, through its FIFO.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The writing end of the recorder's FIFO, or nothing when the server is not recorded.
+/// The writing end of the recorder's FIFO, or nothing if the server is not recorded.
 pub struct Marks(Option<(PathBuf, File)>);
 
 impl Marks {
-    /// Opens the FIFO; waits until the recorder has its end open.
+    /// Opens the FIFO, and waits until the recorder has opened its end.
     ///
     /// # Errors
     /// No such FIFO.
@@ -22,7 +22,7 @@ impl Marks {
         Ok(Self(Some((path.to_owned(), file))))
     }
 
-    /// A phase called `name` starts.
+    /// Reports the start of the phase `name`.
     ///
     /// # Errors
     /// The recorder has gone.
@@ -30,7 +30,7 @@ impl Marks {
         self.send(&format!("{name}\n"))
     }
 
-    /// `count` more operations are done.
+    /// Reports `count` more operations.
     ///
     /// # Errors
     /// The recorder has gone.

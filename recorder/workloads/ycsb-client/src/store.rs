@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// An emulated server can take tens of seconds to come up when the machine is busy.
+/// An emulated server can take tens of seconds to start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval between two attempts meanwhile.
+/// Interval between two attempts to connect.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A key-value store that holds a record as one value.
 pub trait Store {
-    /// Reads the record; an error if it is not there.
+    /// Reads the record; an error if it does not exist.
     fn read(&mut self, key: &str) -> Result<Vec<u8>>;
     /// Adds or overwrites the record.
     fn write(&mut self, key: &str, value: &[u8]) -> Result<()>;
@@ -26,7 +26,7 @@ pub trait Store {
 pub enum StoreKind {
     /// redis-server.
     Redis,
-    /// memcached; it must be started with `-A` for the client to end it.
+    /// memcached; the client can end it only if it was started with `-A`.
     Memcached,
 }
 
@@ -87,7 +87,7 @@ impl Memcached {
     fn connect(port: u16) -> Result<Self> {
         let url = format!("memcache://127.0.0.1:{port}?protocol=ascii&tcp_nodelay=true");
         let client = memcache::connect(url)?;
-        // Connections are made lazily; this makes one.
+        // The library connects lazily; this call connects.
         client.version()?;
         Ok(Self { client, port })
     }
@@ -105,7 +105,7 @@ impl Store for Memcached {
     }
 
     fn shutdown(&mut self) -> Result<()> {
-        // No client library wraps this command.
+        // No client library has this command.
         let mut connection = TcpStream::connect(("127.0.0.1", self.port))?;
         Ok(connection.write_all(b"shutdown\r\n")?)
     }

@@ -8,9 +8,9 @@ use crate::sac::{Sac, Transition};
 
 /// Largest change of the usage ratio by one action.
 const REACH: f32 = 0.2;
-/// Decisions under one load when the learner is judged.
+/// Decisions under one load when the learner is evaluated.
 const JUDGED: usize = 20;
-/// Decisions under one load when it learns: few, so that it meets many loads.
+/// Decisions under one load while the learner trains: few, so that it trains under many loads.
 const LIVED: usize = 5;
 
 #[derive(Clone, Copy)]
@@ -34,15 +34,15 @@ impl ControlTask {
         [self.usage, self.usage.sqrt(), self.load]
     }
 
-    /// Changes the usage; gives the reward.
+    /// Changes the usage and returns the reward.
     pub(super) fn step(&mut self, action: f32) -> f32 {
         self.usage = (self.usage + REACH * action).clamp(0.0, 1.0);
         if self.usage >= self.need() { 1.0 - self.usage } else { -1.0 }
     }
 
-    /// The best action: straight to the need.
+    /// The best action, which sets the usage to the need.
     fn best(self) -> f32 {
-        // A hair above, so that rounding does not miss the SLO.
+        // Slightly above the need, so that rounding does not miss the SLO.
         ((self.need() + 1e-5 - self.usage) / REACH).clamp(-1.0, 1.0)
     }
 }
@@ -65,10 +65,10 @@ pub(super) fn best_reward() -> f32 {
     mean_reward(ControlTask::best)
 }
 
-/// Lets the learner live through episodes of random starts and loads.
+/// Trains the learner on episodes of random starts and loads.
 pub(super) fn live(learner: &mut Sac, transitions: usize) {
     // Loads and starts that cover 0..1 evenly (fractional parts of multiples of irrational numbers)
-    // and meet none of the held-out loads.
+    // and equal none of the held-out loads.
     let part = |episode: usize, of: f32| (episode as f32 * of).fract();
     for episode in 0..transitions / LIVED {
         let mut control = ControlTask::new(part(episode, 0.754_878), part(episode, 0.569_84));

@@ -1,4 +1,4 @@
-//! Formulas against numbers worked out another way.
+//! Tests of formulas against numbers that are computed in another way.
 
 use candle_core::{Device, Tensor};
 
@@ -24,7 +24,7 @@ fn soft_bellman_target_matches_hand_computation() {
     let next_q = column(vec![2.0, 3.0]).unwrap();
     let log_density = column(vec![-1.5, 0.5]).unwrap();
     let target = soft_target(&batch, &next_q, &log_density, 0.9, 0.2).unwrap();
-    // 0.5 + 0.9 * (2 + 0.2 * 1.5) = 2.57; the second transition was the last, so its reward alone.
+    // 0.5 + 0.9 * (2 + 0.2 * 1.5) = 2.57; the second transition was the last.
     for (found, expected) in numbers(&target).into_iter().zip([2.57, -1.0]) {
         assert!((found - expected).abs() < 1e-6, "{found} instead of {expected}");
     }

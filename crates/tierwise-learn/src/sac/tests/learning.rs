@@ -1,12 +1,12 @@
-//! Does it learn?
+//! Tests that the learner learns.
 
 use super::control::{best_reward, live, mean_reward};
 use crate::sac::{Sac, SacConfig};
 
-/// Settings that learn the small problem in seconds; the defaults' learning rate alone takes three
-/// times the transitions. A narrower network, larger steps, a discount that fits decisions whose
-/// effect shows at once, and, as the reward falls off a cliff right beside its best place, less
-/// exploration.
+/// Settings that learn the small problem in seconds; the default learning rate alone needs three
+/// times the transitions. The network is narrower and the steps are larger. The discount fits
+/// decisions with an immediate effect. There is less exploration, because the reward drops sharply
+/// beside its maximum.
 fn quick() -> SacConfig {
     SacConfig {
         hidden: 32,

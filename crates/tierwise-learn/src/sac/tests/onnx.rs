@@ -1,4 +1,4 @@
-//! The exported actor, read again and worked out.
+//! Tests that evaluate the exported actor.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::control::live;
 use crate::sac::onnx::{Model, OnnxNode, Weights};
 use crate::sac::{Sac, SacConfig};
 
-/// Works out a node for one row.
+/// Evaluates a node for one row.
 fn work_out(node: &OnnxNode, values: &HashMap<String, Vec<f32>>, all: &[Weights]) -> Vec<f32> {
     let input = &values[&node.inputs[0]];
     let named = |index: usize| {

@@ -13,7 +13,7 @@ const GOOD: Transition = Transition {
     done: false,
 };
 
-/// Not finite, or beyond anything scaled.
+/// Numbers that are not finite, or larger than any scaled number.
 const BAD: [f32; 4] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30];
 
 fn spoilt(number: f32) -> Vec<Transition> {
@@ -73,7 +73,7 @@ fn non_finite_state_gets_zero_action() {
 fn diverging_step_is_refused_and_undone() {
     let config = SacConfig::default();
     let mut bytes = Sac::new(&config, 1).unwrap().to_bytes().unwrap();
-    // A critic so large that the square of its error is beyond f32.
+    // A critic so large that the square of its error exceeds f32.
     let mut tensors = candle_core::safetensors::load_buffer(&bytes, &Device::Cpu).unwrap();
     let huge = Tensor::full(1e25_f32, 1, &Device::Cpu).unwrap();
     tensors.insert("critic_1.2.bias".into(), huge);

@@ -1,9 +1,9 @@
-//! Equal seeds, equal learners.
+//! Tests that equal seeds make equal learners.
 
 use super::control::live;
 use crate::sac::{Sac, SacConfig};
 
-/// Two trainings, of few steps each.
+/// Transitions for three trainings of few steps each, at 100, 150 and 200.
 const LIVED: usize = 200;
 
 fn lived(seed: u64) -> (Vec<u32>, Vec<u8>) {

@@ -8,8 +8,8 @@
         work()
     print(t.stats())
 
-It is EMT ("Efficient Memory Tiering" for Python) on the CPython that people have: no patch, no
-daemon, no root. Without slow nodes it only tracks, which shows what would be moved::
+It is EMT ("Efficient Memory Tiering" for Python) on a stock CPython: no patch, no daemon, no root.
+Without slow nodes it only tracks, which shows the pages that would move::
 
     with emt.tiering() as t:
         work()
@@ -56,17 +56,17 @@ def start(
     overhead.
 
     Raises:
-        AlreadyTracking: It is on.
-        Unavailable: This process, kernel or machine does not allow it; it says why.
+        AlreadyTracking: Tracking is already on.
+        Unavailable: This process, kernel or machine does not allow it; the text has the reason.
     """
     PROCESS.start(settings or Settings(), callback)
 
 
 def end() -> Stats:
-    """Ends it; no page is protected any more. Returns the last stats.
+    """Ends tracking; no page is protected any more. Returns the last stats.
 
     Raises:
-        NotTracking: It is not on.
+        NotTracking: Tracking is not on.
     """
     return PROCESS.finish()
 
@@ -120,8 +120,8 @@ def tiering(
     """Tracks and tiers while its block runs; see `Settings` for the arguments.
 
     Raises:
-        AlreadyTracking: It is on.
-        Unavailable: This process, kernel or machine does not allow it; it says why.
+        AlreadyTracking: Tracking is already on.
+        Unavailable: This process, kernel or machine does not allow it; the text has the reason.
         ValueError: An argument is not allowed.
     """
     settings = Settings(
@@ -164,5 +164,5 @@ class EMT:
 
     @staticmethod
     def end() -> Stats:
-        """Ends it."""
+        """Ends tracking."""
         return end()

@@ -1,5 +1,5 @@
-"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` shows what
-works here."""
+"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` shows the
+available signals and nodes."""
 
 import argparse
 import importlib.util
@@ -30,11 +30,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--slow-nodes",
         default="",
-        help="nodes that cold pages go to, with commas between; without any, pages are only "
+        help="nodes to which cold pages move, separated by commas; without any, pages are only "
         "tracked",
     )
     run.add_argument(
-        "--fast-nodes", default="", help="nodes that hot pages go to; by default all others"
+        "--fast-nodes", default="", help="nodes to which hot pages move; by default all others"
     )
     run.add_argument(
         "--mem-pressure",
@@ -63,12 +63,12 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--module", "-m", action="store_true", help="the program is a module's name")
     run.add_argument("program")
-    run.add_argument("words", nargs=argparse.REMAINDER, help="its own words")
+    run.add_argument("words", nargs=argparse.REMAINDER, help="the program's arguments")
     return top
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
-    """Settings of the command line."""
+    """Returns the settings of the command line."""
     return Settings.from_environment(
         {
             "TIERWISE_EMT_SLOW_NODES": args.slow_nodes,
@@ -85,11 +85,10 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 
 def why_not(args: argparse.Namespace) -> str:
-    """The reason why the program cannot be run, before anything is started for it; empty if it
-    can."""
+    """Returns the reason why the program cannot run, before anything starts for it; empty if it can
+    run."""
     if args.module:
-        # A module of a package is found by importing the package, which is the program's own
-        # matter.
+        # Finding a module of a package imports the package, which is left to the program.
         top = args.program.partition(".")[0]
         found = bool(top) and importlib.util.find_spec(top) is not None
         return "" if found else f"there is no module {args.program}; allowed: what python -m runs"
@@ -125,7 +124,7 @@ def run(args: argparse.Namespace) -> None:
     finally:
         if stats().active:
             end()
-        # A child that ends as the program does has none of the results.
+        # A forked child that ends like the program does not write the results.
         if os.getpid() == process:
             _write(args)
 
@@ -138,7 +137,7 @@ def _write(args: argparse.Namespace) -> None:
 
 
 def check() -> int:
-    """Prints what works; status 1 if no signal does."""
+    """Prints the available signals and nodes; returns status 1 if no signal works."""
     if why := unsupported():
         print(f"nothing: {why}")
         return 1
@@ -159,7 +158,7 @@ def check() -> int:
 
 
 def main() -> int:
-    """The command."""
+    """Executes the command."""
     args = parser().parse_args()
     if args.command == "check":
         return check()
@@ -177,13 +176,13 @@ def main() -> int:
 
 
 def _ours(error: BaseException) -> bool:
-    """True if an exception is of this package and not of the program that it runs."""
+    """Returns true if an exception belongs to this package and not to the program that it runs."""
     frames: list[str] = []
     trace = error.__traceback__
     while trace is not None:
         frames.append(trace.tb_frame.f_globals.get("__name__", ""))
         trace = trace.tb_next
-    # The program is run by runpy; at the command's own start that module is above main, not below.
+    # runpy runs the program; at the command's own start that module is above main, not below.
     return "runpy" not in frames
 
 

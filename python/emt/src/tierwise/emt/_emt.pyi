@@ -1,7 +1,7 @@
 from array import array
 from collections.abc import Callable
 
-# collections.abc.Buffer is of 3.12.
+# collections.abc.Buffer exists since 3.12.
 Buffer = bytes | bytearray | memoryview | array[int]
 
 GROWTH_BUILD_ID: int

@@ -1,12 +1,12 @@
-"""Tracking of code that one does not own: imported at the interpreter's start if TIERWISE_EMT is
+"""Tracks programs without changing them: imported at the interpreter's start if TIERWISE_EMT is
 set.
 
     TIERWISE_EMT=1 TIERWISE_EMT_SLOW_NODES=1 python program.py
 
-The package's .pth file looks for the variable; `import tierwise.emt.autostart` in a sitecustomize
-does the same. Whatever is in the way, the program runs: the reason is written to standard error. At
-the end TIERWISE_EMT_REPORT (a file name) gets the heat map, and TIERWISE_EMT_METRICS the stats as
-OpenMetrics.
+The package's .pth file checks the variable; `import tierwise.emt.autostart` in a sitecustomize does
+the same. If tracking is not possible, the program runs without it, and the reason goes to standard
+error. At the end the heat map is written to the file TIERWISE_EMT_REPORT, and the stats to the file
+TIERWISE_EMT_METRICS as OpenMetrics.
 """
 
 import atexit
@@ -25,7 +25,7 @@ OFF = ("", "0", "off", "no")
 
 def start() -> bool:
     """Starts if the environment enables it; returns true if tracking is on."""
-    # A sub-interpreter reads the .pth file too; its objects are tracked with those of the process.
+    # A sub-interpreter reads the .pth file too; the process's tracking includes its objects.
     if os.environ.get("TIERWISE_EMT", "").lower() in OFF or in_sub_interpreter():
         return False
     try:

@@ -1,12 +1,11 @@
-"""The amount of memory to sample, so that sampling costs no more than its user allows.
+"""Sets the amount of memory to sample, so that sampling costs no more than the user allows.
 
-Cost is CPU time: that of the tracking thread, and that of the faults which the program pays
-for. It is held against the CPU time of the program itself. Two rules, one for the pace and
-one for the sum:
+Cost is CPU time: that of the tracking thread, and that of the faults in the program. It is compared
+with the CPU time of the program itself. There are two rules, one for the pace and one for the sum:
 
 - *Pace*: the number of pages protected in an interval follows what the last interval cost.
-- *Sum*: when all that was spent is more than the budget of the whole run so far, the next interval
-  is rested.
+- *Sum*: if the cost of the whole run so far exceeds its budget, tracking pauses in the next
+  interval.
 """
 
 from dataclasses import dataclass
@@ -14,23 +13,23 @@ from dataclasses import dataclass
 from .policy.migration import MAX_MOVES
 from .policy.moving import BATCH_PAGES
 
-#: The pace aims below the budget, so that the sum seldom has to interrupt it.
+#: The pace aims below the budget, so that the sum seldom causes a pause.
 AIM = 0.8
-#: Max change of the pace from one interval to the next: more would follow noise.
+#: Max change of the pace from one interval to the next: a larger change would follow noise.
 MAX_RISE, MAX_FALL = 1.5, 0.4
 #: Pages protected in an interval: one piece at least; at most 4 GiB.
 MIN_PAGES, MAX_PAGES = 64, 1 << 20
 #: Windows are halved while more pages than this share are touched in them, because then they do not
 #: distinguish hot pages from each other, and doubled while fewer are.
 MAX_TOUCHED, MIN_TOUCHED = 0.6, 0.3
-#: The shortest window is this part of an interval: 8 ms at the default, above which a wake-up costs
-#: little beside it.
+#: The shortest window as a share of an interval: 8 ms at the default, beside which a wake-up costs
+#: little.
 MIN_WINDOW = 1 / 32
 #: A run has no budget yet when it starts; the first intervals may borrow this many seconds of CPU
 #: time.
 CREDIT_S = 0.005
-#: No page is moved faster: 4 KiB at 40 GB/s. A clock too coarse to see a round must not make the
-#: next one boundless.
+#: The least time of a page's move: 4 KiB at 40 GB/s. A clock too coarse to measure a round must not
+#: make the next round unlimited.
 MIN_PAGE_S = 1e-7
 
 
@@ -82,7 +81,7 @@ class MovePace:
     """The number of pages that a round of migration moves each way, by the cost of earlier rounds.
 
     A page costs a microsecond or two on a quiet machine and a hundred times that on an emulated or
-    a loaded one, so nothing is assumed: the first round makes one call.
+    a loaded one, so the first round assumes no cost and makes one call.
 
     >>> pace = MovePace()
     >>> pace.most(seconds=0.02)
@@ -96,13 +95,14 @@ class MovePace:
         self._page_s = 0.0
 
     def most(self, seconds: float) -> int:
-        """Pages that so much CPU time pays for, at least one."""
+        """Returns the pages that this much CPU time pays for, at least one."""
         if self._page_s == 0.0:
             return BATCH_PAGES
         return min(MAX_MOVES, max(1, int(seconds / self._page_s)))
 
     def moved(self, pages: int, seconds: float) -> None:
-        """Records a round that moved, or tried to move, this many; it gets half of the weight."""
+        """Records a round that moved, or tried to move, this many pages; it gets half of the
+        weight."""
         if pages:
             page_s = max(MIN_PAGE_S, seconds / pages)
             self._page_s = (self._page_s + page_s) / 2 if self._page_s else page_s
@@ -134,5 +134,5 @@ class Ledger:
 
     @property
     def overhead(self) -> float:
-        """Spent, as a share of the program's own time."""
+        """The CPU time spent, as a share of the program's own time."""
         return self.spent_s / self.program_s if self.program_s > 0 else 0.0

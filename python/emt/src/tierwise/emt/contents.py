@@ -1,9 +1,8 @@
 """The contents of the program's pages: the objects there by type, for the report.
 
-The collector knows the container objects, and they name the objects to which they refer; other
-objects have no name. An object's attributes are never read, because that could run the program's
-code. Of objects that keep their data elsewhere, the data of NumPy arrays, `array.array` and
-`bytearray` counts too.
+The collector lists the container objects, and these report the objects to which they refer; other
+objects are not found. An object's attributes are never read, because that could run the program's
+code. The data of NumPy arrays, `array.array` and `bytearray` outside of the object counts too.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from types import FrameType
 from typing import Any
 
 PAGE_BYTES = 4096
-#: Limit of examined objects among the collector's containers, and among one object's references, at
-#: equal distances. Each stands for those between.
+#: Limit of examined objects among the collector's containers, and among one object's references.
+#: They are taken at equal distances, and each stands for those between.
 MAX_CONTAINERS = 50_000
 MAX_REFERENTS = 2_000
-#: Objects examined in all, at some six microseconds each: two seconds.
+#: Limit of examined objects in all: two seconds, at some six microseconds each.
 MAX_OBJECTS = 300_000
-#: Types of which `sys.getsizeof` runs no code of the program's.
+#: Types for which `sys.getsizeof` runs no code of the program.
 _KNOWN_SIZE = frozenset(
     {bytes, bytearray, str, int, float, complex, list, dict, tuple, set, frozenset}
 )
@@ -110,7 +109,7 @@ def contents(addresses: array[int], hotness: array[float], parts: int) -> Conten
             pages.contents.types[name].objects += weight
             pages.contents.exact &= weight == 1
             if data := _data(thing):
-                # Data is mostly on pages of its own: it stands only for itself.
+                # Data is mostly on pages of its own, so it stands only for itself.
                 pages.add(name, *data, 1)
     return pages.contents
 
@@ -121,10 +120,10 @@ def _objects() -> Iterator[tuple[Any, int]]:
     for frame in list(sys._current_frames().values()):
         above: FrameType | None = frame
         while above is not None:
-            # The names in a class's body may be in a mapping of the program's.
+            # The names in a class's body may be in the program's own mapping.
             if above.f_code.co_flags & inspect.CO_OPTIMIZED:
                 for local in list(above.f_locals.values()):
-                    # The collector's list has it too, but of that list not all are examined.
+                    # The collector's list has it too, but not all of that list is examined.
                     yield from _new([local], 1, seen)
                     yield from _referents(local, 1, seen)
             above = above.f_back
@@ -141,7 +140,7 @@ def _step(count: int, most: int) -> int:
 
 
 def _untracked(things: Iterable[Any]) -> list[Any]:
-    """Those that the collector does not list: the others are counted by its list."""
+    """Returns the things that the collector does not list; its list covers the others."""
     return [thing for thing in things if not gc.is_tracked(thing)]
 
 
@@ -162,7 +161,7 @@ def _new(things: Iterable[Any], weight: int, seen: set[int]) -> Iterator[tuple[A
 
 
 def _name(kind: type) -> str:
-    """Returns false for a class with a metaclass of the program's: its attributes are not read."""
+    """Returns the name of a class with its module, without a call of the program's metaclass."""
     module, name = (type.__getattribute__(kind, key) for key in ("__module__", "__qualname__"))
     return name if module in ("builtins", None) else f"{module}.{name}"
 
@@ -170,13 +169,13 @@ def _name(kind: type) -> str:
 def _size(thing: Any) -> int:
     if type(thing) in _KNOWN_SIZE:
         return sys.getsizeof(thing)
-    # What `object.__sizeof__` adds to this is right for some types of variable size only.
+    # The part that `object.__sizeof__` adds is correct only for some types of variable size.
     size = type.__getattribute__(type(thing), "__basicsize__")
     return size if isinstance(size, int) else 0
 
 
 def _data(thing: Any) -> tuple[int, int] | None:
-    """The address and size of data that an object keeps outside of itself."""
+    """Returns the address and size of an object's data outside of the object."""
     if type(thing) is array:
         start, length = thing.buffer_info()
         return (start, length * thing.itemsize) if length else None
@@ -185,7 +184,7 @@ def _data(thing: Any) -> tuple[int, int] | None:
     if type(thing) is bytearray and thing:
         import ctypes
 
-        # The view holds the buffer where it is until it is dropped.
+        # The view keeps the buffer at its address until the view is dropped.
         view = (ctypes.c_char * len(thing)).from_buffer(thing)
         return ctypes.addressof(view), len(thing)
     return None

@@ -1,4 +1,4 @@
-"""Hardware counters that eagerness is computed from, where the machine has them (perf_event_open).
+"""Hardware counters from which eagerness is computed, if the machine has them (perf_event_open).
 
 They are the ratio of last-level load misses, and bytes per second from other nodes: node load
 misses of 64 bytes each. They count the thread that opened them and those that it starts afterwards.
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from .descriptors import Descriptor
 from .policy.eagerness import Reading
 
-#: perf_event_open's number; other CPUs' Linux has others, and no counters are read there.
+#: perf_event_open's number. On other architectures it differs, and no counters are read.
 SYSCALLS = {"x86_64": 298, "aarch64": 241}
 #: linux/perf_event.h: PERF_TYPE_HW_CACHE, and cache | operation << 8 | result << 16.
 TYPE_HW_CACHE = 3
 LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES = 0x000002, 0x010002, 0x010006
-#: Bits of perf_event_attr: inherit, exclude_kernel, exclude_hv. What an unprivileged process may
-#: count.
+#: Bits of perf_event_attr: inherit, exclude_kernel, exclude_hv. With them an unprivileged process
+#: may count.
 FLAGS = 1 << 1 | 1 << 5 | 1 << 6
 ATTRIBUTE_BYTES = 128
 LINE_BYTES = 64
@@ -47,15 +47,15 @@ class Counters:
         return Reading(misses / loads if loads else 0.0, remote * LINE_BYTES / seconds, slow_hot)
 
     def close(self) -> None:
-        """Closes them. Calling it again does nothing."""
+        """Closes the counters. Calling it again does nothing."""
         for descriptor in self.descriptors:
             descriptor.close()
         self.descriptors = ()
 
 
 def open_counters() -> Counters:
-    """All three, or none where one cannot be had: no such hardware, or perf_event_paranoid forbids
-    it."""
+    """Opens all three, or none if one is not available: no such hardware, or perf_event_paranoid
+    forbids it."""
     opened: list[Descriptor] = []
     for config in (LLC_LOADS, LLC_LOAD_MISSES, NODE_LOAD_MISSES):
         descriptor = _open(config)
@@ -67,17 +67,17 @@ def open_counters() -> Counters:
 
 
 def _open(config: int) -> int:
-    """A counter's descriptor, or an error number below zero."""
+    """Returns a counter's descriptor, or an error number below zero."""
     number = SYSCALLS.get(os.uname().machine)
     if number is None:
         return -errno.ENOSYS
-    # Here, because most programs have no slow nodes and need none of it.
+    # Imported here, because most programs have no slow nodes and do not need it.
     import ctypes
 
     attribute = struct.pack(
         "IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS
     ).ljust(ATTRIBUTE_BYTES, b"\0")
     libc = ctypes.CDLL(None, use_errno=True)
-    # PERF_FLAG_FD_CLOEXEC is 8; pid 0 and cpu -1: this thread, wherever it runs.
+    # PERF_FLAG_FD_CLOEXEC is 8; pid 0 and cpu -1: this thread, on any CPU.
     descriptor: int = libc.syscall(number, attribute, 0, -1, -1, 8)
     return descriptor if descriptor >= 0 else -ctypes.get_errno()

@@ -2,7 +2,7 @@
 
 
 class EmtError(RuntimeError):
-    """Any of them."""
+    """The base of the package's errors."""
 
 
 class Unavailable(EmtError):
@@ -10,7 +10,7 @@ class Unavailable(EmtError):
 
 
 class AlreadyTracking(EmtError):
-    """Tracking is on already; there is one for a process."""
+    """Tracking is already on; a process has at most one."""
 
 
 class NotTracking(EmtError):

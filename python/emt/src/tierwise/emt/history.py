@@ -1,24 +1,24 @@
-"""Hotness over time, for the heat map: a row an interval, bounded."""
+"""Hotness over time, for the heat map: one row per interval, up to a limit."""
 
 from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
 
-#: Rows that are kept; beyond that neighbours are merged, so that a long run has coarser time. 256
-#: bins of 4 bytes each make half a megabyte.
+#: Limit of rows. Beyond it neighbours are merged, so that a long run has coarser time. With 256
+#: bins of 4 bytes each, the rows take half a megabyte.
 MAX_ROWS = 512
 BINS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A moment."""
+    """The state at one time."""
 
     at_s: float
-    """Since the start."""
+    """Seconds since the start."""
     pages: int
-    """Known then."""
+    """Pages known at that time."""
     heat: array[float]
     """Mean hotness of equal parts of the pages, by address."""
 
@@ -37,7 +37,7 @@ class History:
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
-        """Adds the newest."""
+        """Adds the newest row."""
         if len(self.rows) >= MAX_ROWS:
             pairs = zip(self.rows[::2], self.rows[1::2], strict=True)
             self.rows = [_merged(first, second) for first, second in pairs]

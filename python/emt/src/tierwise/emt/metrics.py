@@ -2,7 +2,7 @@
 
 from .stats import Stats
 
-#: Name, kind, help, attribute.
+#: Name, kind, help text and attribute of each metric.
 _FAMILIES = (
     ("tierwise_emt_active", "gauge", "Whether tracking is on.", "active"),
     ("tierwise_emt_pages_tracked", "gauge", "Pages that are known.", "pages_tracked"),

@@ -1,4 +1,4 @@
-"""The extension's page table and moves, in the words of `policy`."""
+"""The extension's page table and moves, with the interface that `policy` uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class NativeTable:
     """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
 
     def __init__(self, judged: Callable[[], array[int] | None] = lambda: None) -> None:
-        """`judged` names the pages that may be found idle; see `signals.Signal`."""
+        """`judged` returns the types whose objects' pages may be found idle; see
+        `signals.Signal`."""
         self.inner: _emt.Table = extension().Table()
         self._judged = judged
         self._next_chunk = 0
@@ -30,24 +31,24 @@ class NativeTable:
         return Histogram(*self.inner.histogram())
 
     def judge(self, h: int) -> None:
-        """Counts samplings in which a page was cold."""
+        """Counts the samplings in which each page was cold."""
         self.inner.judge(h)
 
     def coldest_fast(self, h: int, patience: int, limit: int) -> array[int]:
-        """Fast pages below bucket h that may be found idle, the coldest first."""
+        """Returns fast pages below bucket h that may be found idle, the coldest first."""
         types = self._judged() if limit > 0 else None
         return array("Q", self.inner.coldest_fast(h, patience, limit, types))
 
     def hottest_slow(self, h: int, limit: int) -> array[int]:
-        """Slow pages in bucket h and above, the hottest first."""
+        """Returns slow pages in bucket h and above, the hottest first."""
         return array("Q", self.inner.hottest_slow(h, limit))
 
     def place(self, addresses: array[int], fast: bool) -> None:
-        """Notes in which tier pages are."""
+        """Records the tier of pages."""
         self.inner.place(addresses, fast)
 
     def refuse(self, addresses: array[int]) -> None:
-        """Notes that pages did not move."""
+        """Records that pages did not move."""
         self.inner.refuse(addresses)
 
     def hotness(self, address: int) -> float:
@@ -64,7 +65,7 @@ class NativeTable:
         return array("Q", addresses), array("f", hotness), tiers
 
     def memory_bytes(self) -> int:
-        """The memory that it takes."""
+        """Returns the memory that the table takes."""
         return self.inner.memory_bytes()
 
 

@@ -1,4 +1,4 @@
-"""The one tracking of this process: started, ended, kept over forks and to the end of the
+"""The one tracking of this process: it starts and ends it, and handles forks and the end of the
 interpreter."""
 
 import _thread
@@ -18,10 +18,10 @@ OF_PARENT = "tracking goes on in the parent process"
 
 
 class Process:
-    """Holds the tracking that is on, if one is."""
+    """Holds the current tracking, if there is one."""
 
     def __init__(self) -> None:
-        # A handler of a signal may fork, or start, while this thread starts.
+        # A signal handler may fork, or start tracking, while this thread starts it.
         self._lock = _thread.RLock()
         self._beginning = False
         self._tracking: Tracking | None = None
@@ -32,11 +32,11 @@ class Process:
     def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
         """Starts tracking.
 
-        Without an extension for this interpreter it does nothing but warn with the reason.
+        Without an extension for this interpreter it only warns with the reason.
 
         Raises:
-            AlreadyTracking: It is on.
-            Unavailable: It cannot be on here; the text has the reason.
+            AlreadyTracking: Tracking is already on.
+            Unavailable: Tracking is not possible here; the text has the reason.
         """
         with self._lock:
             self._leave_to_parent()
@@ -47,7 +47,7 @@ class Process:
                 self._last = None
                 warnings.warn(f"tierwise.emt does nothing: {why}", RuntimeWarning, stacklevel=3)
                 return
-            # A sub-interpreter or another size of pages is refused before anything is made.
+            # A sub-interpreter or another size of pages is refused before anything is created.
             extension()
             self._hook()
             self._beginning = True
@@ -58,10 +58,10 @@ class Process:
             self._last = self._tracking
 
     def finish(self) -> Stats:
-        """Ends tracking; returns the last stats.
+        """Ends tracking, and returns the last stats.
 
         Raises:
-            NotTracking: It is not on.
+            NotTracking: Tracking is not on.
         """
         with self._lock:
             self._leave_to_parent()
@@ -82,7 +82,7 @@ class Process:
         return self._last.stats() if self._last else self._without
 
     def last(self) -> Tracking | None:
-        """The tracking that is on, or was last."""
+        """Returns the current or the last tracking."""
         return self._last
 
     def _hook(self) -> None:
@@ -94,9 +94,10 @@ class Process:
                 after_in_parent=self._lock.release,
                 after_in_child=self._in_child,
             )
-            # Since 3.12 os.fork counts the process's threads after these and warns of any: the
-            # tracking thread comes back when os.fork has returned. What is called here must not be
-            # Python, between whose instructions the interpreter would call already.
+            # Since 3.12 os.fork counts the process's threads after these hooks and warns of any.
+            # The tracking thread therefore restarts after os.fork has returned. The hook must not
+            # be Python code, between whose instructions the interpreter would already make the
+            # pending call.
             os.register_at_fork(after_in_parent=partial(extension().call_after_fork, self._resume))
 
     def _at_exit(self) -> None:
@@ -105,23 +106,23 @@ class Process:
             self.finish()
 
     def _leave_to_parent(self) -> None:
-        """Lets go of the tracking of the process that forked this one: a fork of a library's own
-        calls no hooks."""
+        """Drops the tracking of the process that forked this one: a library's own fork calls no
+        hooks."""
         tracking = self._tracking
         if tracking is not None and tracking.inherited:
             self._tracking = None
             tracking.give_up(OF_PARENT)
 
-    # Around a fork the process has no tracking thread: the child of a process with one thread
-    # inherits no lock that another thread held, and Python does not warn of threads that the
+    # Around a fork the process has no tracking thread. The child of a process with one thread
+    # inherits no lock that another thread held, and Python does not warn of a thread that the
     # program did not start.
 
     def _before_fork(self) -> None:
         self._lock.acquire()
         self._leave_to_parent()
         if self._tracking is not None:
-            # What is raised here is printed by os.fork, which goes on: the child closes what it
-            # inherited in any case.
+            # os.fork prints an exception of this hook and continues. The child closes the inherited
+            # descriptors in any case.
             self._tracking.pause()
 
     def _resume(self) -> None:
@@ -130,13 +131,13 @@ class Process:
                 try:
                     self._tracking.resume()
                 except RuntimeError as error:
-                    # The interpreter is ending, or the system has no more threads: the program
+                    # The interpreter is ending, or the system has no more threads. The program
                     # continues without tracking.
                     self._tracking.give_up(str(error))
                     self._tracking = None
 
     def _in_child(self) -> None:
-        # The hooks know this lock: it is not replaced.
+        # The hooks hold a reference to this lock, so it is not replaced.
         self._lock._at_fork_reinit()  # type: ignore[attr-defined]
         self._leave_to_parent()
 
@@ -147,7 +148,7 @@ def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Trac
     except EmtError:
         raise
     except (OSError, RuntimeError) as error:
-        # There are no more descriptors or threads.
+        # The process has no more descriptors or threads.
         raise Unavailable(
             f"tracking cannot start: {error}; allowed: a process that may open ten files and make "
             "one thread more"

@@ -12,22 +12,22 @@ from .errors import NotTracking, Unavailable
 from .history import BINS, History
 from .stats import Stats
 
-#: Rows of the drawing: time from left to right has at most so many columns, for any recording.
+#: Limit of columns of the drawing, in which time runs from left to right.
 MAX_COLUMNS = 160
-#: Bins drawn: pairs of those recorded, which keeps the file at some hundred kilobytes.
+#: Bins that are drawn: each is two recorded ones, which limits the file to some hundred kilobytes.
 DRAWN_BINS = BINS // 2
 CELL_W, CELL_H = 6, 4
-#: However few columns there are, they fill this width: labels of both ends and the axis's name
-#: stand beside each other.
+#: The width for any number of columns. The labels of both ends and the axis's name fit beside each
+#: other.
 DRAWN_W = MAX_COLUMNS * CELL_W
 LEFT, TOP, BOTTOM = 64, 10, 44
-#: The strip beside the map with the types, and its distance.
+#: The width of the strip of types beside the map, and its distance.
 STRIP_W, STRIP_GAP = 14, 8
-#: Types in the table, the hottest first: a screen of them.
+#: Types in the table, the hottest first: as many as fit on a screen.
 LISTED_TYPES = 20
 
-#: Colours of rising hotness: dark to light, so that it reads in grey too (anchors of matplotlib's
-#: "magma", public domain).
+#: Colours of rising hotness: dark to light, so that they are distinct in grey too (anchors of
+#: matplotlib's "magma", public domain).
 ANCHORS = (
     (0, 0, 4),
     (59, 15, 112),
@@ -41,7 +41,7 @@ ANCHORS = (
 def report(
     path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]
 ) -> None:
-    """Draws a history into a file; the ending of its name sets the format. `contents` finds the
+    """Draws a history into a file; the suffix of its name sets the format. `contents` finds the
     objects of `DRAWN_BINS` parts, for HTML."""
     file = Path(path)
     if file.suffix not in (".html", ".png"):
@@ -63,7 +63,8 @@ def report(
 
 
 def grid(history: History) -> list[list[float]]:
-    """Columns of time, each with bins from low addresses to high; 0 to 1 on a logarithmic scale."""
+    """Returns columns of time, each with bins from low addresses to high; values are 0 to 1 on a
+    logarithmic scale."""
     rows = history.rows
     step = -(-len(rows) // MAX_COLUMNS)
     columns = []
@@ -78,7 +79,7 @@ def grid(history: History) -> list[list[float]]:
 
 
 def colour(value: float) -> str:
-    """The colour of a hotness from 0 to 1.
+    """Returns the colour of a hotness from 0 to 1.
 
     >>> colour(0.0), colour(1.0)
     ('#000004', '#fcfdbf')
@@ -94,7 +95,7 @@ def colour(value: float) -> str:
 
 
 def page(history: History, stats: Stats, contents: Contents) -> str:
-    """The HTML, which needs nothing beside it."""
+    """Returns the HTML, which needs no other file."""
     rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
         for name, value in facts(stats)
@@ -122,7 +123,7 @@ def page(history: History, stats: Stats, contents: Contents) -> str:
 
 
 def svg(history: History, contents: Contents) -> str:
-    """The drawing. Equal neighbours of a column are one rectangle."""
+    """Returns the drawing. Equal neighbours of a column are one rectangle."""
     columns = grid(history)
     width, height = LEFT + DRAWN_W + STRIP_GAP + STRIP_W + 10, TOP + CELL_H * DRAWN_BINS + BOTTOM
     parts = [
@@ -146,12 +147,12 @@ def svg(history: History, contents: Contents) -> str:
 
 
 def hue(name: str) -> str:
-    """The colour of a type, the same in every report."""
+    """Returns the colour of a type, which is the same in every report."""
     return f"hsl({zlib.crc32(name.encode()) % 360} 55% 55%)"
 
 
 def _strip(contents: Contents) -> list[str]:
-    """The type with the most bytes in each part; equal neighbours are one rectangle."""
+    """Draws the type with the most bytes in each part; equal neighbours are one rectangle."""
     names = [contents.largest(part) for part in range(DRAWN_BINS)]
     left, drawn, start = LEFT + DRAWN_W + STRIP_GAP, [], 0
     for part in range(1, DRAWN_BINS + 1):
@@ -168,7 +169,7 @@ def _strip(contents: Contents) -> list[str]:
 
 
 def types_table(contents: Contents) -> str:
-    """Types by how hot their pages are."""
+    """Returns the table of types, ordered by the hotness of their pages."""
     found = sorted(contents.types.values(), key=lambda use: use.heat, reverse=True)
     sampled = "" if contents.exact else "; there are many, and a part of them stands for all"
     rows = "".join(
@@ -204,7 +205,7 @@ def _axes(history: History) -> str:
 
 
 def facts(stats: Stats) -> list[tuple[str, str]]:
-    """The text below the drawing."""
+    """Returns the names and values below the drawing."""
     return [
         ("signal", stats.signal),
         ("sampling phases", f"{stats.intervals}, and {stats.rested} rested"),

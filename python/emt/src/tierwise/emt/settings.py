@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 
-#: The largest size in bytes: what 64-bit processes can address, as in the engine's files.
+#: The largest size in bytes, 4096 TiB, as in the engine's files.
 LARGEST = 1 << 52
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
@@ -14,7 +14,7 @@ OBJECTS = ("pools", "marking")
 DEMOTIONS = ("adaptive", "eager", "lazy")
 REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 
-#: Names of environment variables are this and the setting's name in capitals.
+#: The prefix of environment variables; the setting's name in capitals follows.
 PREFIX = "TIERWISE_EMT_"
 #: Variables that autostart.py reads beside settings.
 OTHER_VARIABLES = ("METRICS", "REPORT")
@@ -23,13 +23,13 @@ OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 
 
 def bytes_of(size: int | str) -> int:
-    """A size in bytes.
+    """Converts a size to bytes.
 
     >>> bytes_of("1GiB"), bytes_of("1.5 MiB"), bytes_of(4096)
     (1073741824, 1572864, 4096)
 
     Raises:
-        ValueError: It is no size.
+        ValueError: The value is not a size.
     """
     number: float = -1
     unit = ""
@@ -40,7 +40,7 @@ def bytes_of(size: int | str) -> int:
         unit = size[len(digits) :].strip()
         with contextlib.suppress(ValueError):
             number = float(digits)
-    # Two comparisons: the product of a large number may be no finite one.
+    # Two comparisons, because the product of a large number may not be finite.
     if unit not in UNITS or not 0 <= number <= LARGEST or number * UNITS[unit] > LARGEST:
         raise ValueError(
             f"{size!r} is no size; allowed: a number of bytes, or one with "
@@ -50,13 +50,13 @@ def bytes_of(size: int | str) -> int:
 
 
 def nodes_of(name: str, nodes: Iterable[int]) -> tuple[int, ...]:
-    """The nodes of a setting.
+    """Returns the nodes of a setting.
 
     >>> nodes_of("slow_nodes", [1, 2])
     (1, 2)
 
     Raises:
-        ValueError: It is no list of numbers.
+        ValueError: The value is not a list of numbers.
     """
     refused = ValueError(f"{name} is {nodes!r}; allowed: a list of node numbers, such as [1]")
     try:
@@ -80,11 +80,12 @@ class Settings:
     """
 
     slow_nodes: tuple[int, ...] = ()
-    """NUMA nodes that cold pages go to. Without any, pages are only tracked."""
+    """NUMA nodes to which cold pages move. Without any, pages are only tracked."""
     fast_nodes: tuple[int, ...] = ()
-    """Nodes that hot pages go to; by default all others with memory."""
+    """Nodes to which hot pages move; by default all others with memory."""
     mem_pressure: int | str = "1GiB"
-    """Pages move only while less than this is free on the fast nodes; so much is left free."""
+    """Pages move only while less than this is free on the fast nodes; moves leave this much
+    free."""
     sample_interval: float = 0.25
     """Seconds of a sampling phase."""
     overhead_budget: float = 0.02
@@ -154,7 +155,7 @@ class Settings:
             PREFIX + name for name in OTHER_VARIABLES
         }
         for name in sorted(environment):
-            # Variables of the build and the benchmarks do not apply to a run.
+            # Variables of the build and of the benchmarks are not settings of a run.
             if (
                 name.startswith(PREFIX)
                 and name not in known
@@ -183,7 +184,7 @@ def _parse(variable: str, name: str, text: str) -> object:
 
 
 def nodes_of_mask(mask: int) -> tuple[int, ...]:
-    """The nodes of the paper's mask (listing 1): bit n is node n.
+    """Returns the nodes of the paper's mask (listing 1): bit n is node n.
 
     >>> nodes_of_mask(0b110)
     (1, 2)
@@ -194,5 +195,5 @@ def nodes_of_mask(mask: int) -> tuple[int, ...]:
 
 
 def mask_of_nodes(nodes: Iterable[int]) -> int:
-    """The opposite."""
+    """Returns the mask of nodes: bit n is node n."""
     return sum(1 << node for node in set(nodes))

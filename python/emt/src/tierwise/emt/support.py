@@ -1,4 +1,4 @@
-"""The interpreters that can be tracked, and the extension where there is one."""
+"""The interpreters that can be tracked, and access to the extension."""
 
 import importlib.util
 import sys
@@ -11,9 +11,9 @@ OLDEST, NEWEST = (3, 11), (3, 14)
 
 
 def unsupported() -> str:
-    """The reason why there is no usable extension; empty if there is one.
+    """Returns the reason why there is no usable extension; empty if there is one.
 
-    This is the pure-Python fallback: tracking then does nothing, and reports this.
+    Without one the package is pure Python: tracking does nothing, and reports this reason.
     """
     if sys.implementation.name != "cpython":
         return f"this is {sys.implementation.name}; tierwise.emt tracks CPython {_range()}"
@@ -32,10 +32,10 @@ def _range() -> str:
 
 
 def extension() -> ModuleType:
-    """The extension.
+    """Returns the extension.
 
     Raises:
-        Unavailable: It is not there, or refuses to be loaded here (a sub-interpreter, another
+        Unavailable: It does not exist, or cannot be loaded here (a sub-interpreter, another
             page size).
     """
     if missing := unsupported():
@@ -47,17 +47,17 @@ def extension() -> ModuleType:
 
 
 def in_sub_interpreter() -> bool:
-    """True if this is another interpreter than the process's first."""
+    """Returns true if this is not the process's first interpreter."""
     for name in ("_interpreters", "_xxsubinterpreters"):
         if importlib.util.find_spec(name) is not None:
             interpreters = importlib.import_module(name)
-            # A number until 3.12, and since then a tuple that starts with it.
+            # The result is a number until 3.12, and later a tuple that starts with the number.
             current, main = interpreters.get_current(), interpreters.get_main()
             return bool(current != main)
     return False
 
 
 def free_threaded() -> bool:
-    """True if this build has no global interpreter lock; its objects are not in pools."""
-    # sysconfig has this too, but imports threading, which a program may want to do itself.
+    """Returns true if this build has no global interpreter lock; its objects are not in pools."""
+    # sysconfig reports this too, but imports threading, which must be left to the program.
     return "t" in sys.abiflags

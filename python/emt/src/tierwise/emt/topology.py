@@ -1,4 +1,4 @@
-"""The memory nodes of the machine, by sysfs."""
+"""The memory nodes of the machine, from sysfs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ PAGE_BYTES = 4096
 
 
 def list_of(text: str) -> tuple[int, ...]:
-    """The numbers of a kernel list.
+    """Parses the kernel's list of numbers.
 
     >>> list_of("0-2,5")
     (0, 1, 2, 5)
@@ -32,7 +32,7 @@ class Topology:
     root: Path = ROOT
 
     def free_fast_bytes(self) -> int:
-        """Free memory of the fast nodes."""
+        """Returns the free memory of the fast nodes in bytes."""
         return sum(_free_bytes(self.root / f"node{node}" / "meminfo") for node in self.fast)
 
 
@@ -45,7 +45,7 @@ def _free_bytes(file: Path) -> int:
 
 
 def nodes_with_memory(root: Path = ROOT) -> tuple[int, ...]:
-    """All of them; node 0 alone where the kernel knows no nodes."""
+    """Returns all nodes with memory; only node 0 if the kernel reports no nodes."""
     file = root / "has_memory"
     try:
         return list_of(file.read_text(encoding="ascii"))
@@ -54,10 +54,10 @@ def nodes_with_memory(root: Path = ROOT) -> tuple[int, ...]:
 
 
 def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> Topology:
-    """Returns the requested nodes, if they exist.
+    """Returns the requested nodes.
 
     Raises:
-        Unavailable: A node is not there, or has no memory, or none is left for the fast tier.
+        Unavailable: A node does not exist or has no memory, or no node is left for the fast tier.
     """
     there = nodes_with_memory(root)
     for name, nodes in (("slow_nodes", slow), ("fast_nodes", fast)):

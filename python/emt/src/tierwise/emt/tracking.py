@@ -1,7 +1,7 @@
 """The tracking of this process: a thread that samples, judges and moves.
 
-It holds the interpreter's lock only between intervals, for less than a millisecond. It is no
-`threading.Thread`: a program that counts its threads counts its own.
+The thread holds the interpreter's lock only between intervals, for less than a millisecond. It is
+not a `threading.Thread`, so that a program that counts its threads counts only its own.
 """
 
 import _thread
@@ -33,24 +33,24 @@ from .stats import Stats
 from .support import extension
 from .topology import PAGE_BYTES, tiers
 
-#: Sampling phases between rounds of migration: as many as an object has samples.
+#: Sampling phases between rounds of migration: the number of samples of an object.
 PHASES_PER_ROUND = 8
-#: Phases between rows of the heat map, and between messages to the callback.
+#: Phases between rows of the heat map, and between calls of the callback.
 PHASES_PER_ROW = 4
 #: Pages whose node is queried before a round. At a quarter of a microsecond each, 2 ms of every 2
-#: s: a twentieth of the default budget. Pages that were moved are known without a query.
+#: s: a twentieth of the default budget. The nodes of moved pages are known without a query.
 LOCATED_PAGES = 1 << 13
 #: The part of a round's budget that moves may take.
 MOVE_SHARE = 0.5
-#: Time limit of the wait for the thread's end. It answers at once, unless it is within a call of
-#: the kernel or in the user's callback.
+#: Time limit of the wait for the thread's end. The thread ends at once, unless it is in a system
+#: call or in the user's callback.
 JOIN_S = 30.0
-#: Interval between checks whether it has ended, which takes it some ten microseconds.
+#: Interval between checks of the thread's end, which takes some ten microseconds.
 GONE_POLL_S = 1e-4
 
-#: Signals that the tracking thread blocks, so that they reach the thread of the program that waits
-#: for them (sigwait, signalfd): all but those of a fault of its own, whose traceback faulthandler
-#: writes.
+#: Signals that the tracking thread blocks, so that they reach the program's thread that waits for
+#: them (sigwait, signalfd). Excluded are the signals of the tracking thread's own faults, for which
+#: faulthandler writes a traceback.
 NOT_OURS = signal.valid_signals() - {signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 
 _DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {
@@ -59,7 +59,7 @@ _DEMOTIONS: dict[str, type[Adaptive] | type[Eager] | type[Lazy]] = {
     "lazy": Lazy,
 }
 
-#: The program has as many descriptors as it may have, or the system has.
+#: The program, or the system, has reached its limit of descriptors.
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 CLOSED = (
     "the program closed the descriptors of its tracking; os.closerange closes those of others too"
@@ -69,17 +69,17 @@ Callback = Callable[[Stats], None]
 
 
 class Tracking:
-    """From its making to `end`."""
+    """Tracks from its creation to `end`."""
 
     def __init__(self, settings: Settings, callback: Callback | None = None) -> None:
-        """Starts. Nothing is left behind if it cannot.
+        """Starts tracking. If that fails, nothing is left behind.
 
         Raises:
-            Unavailable: Something that is needed is missing; the text names it.
+            Unavailable: A required part is missing; the text names it.
         """
         began = time.perf_counter()
         self.settings = settings
-        # Computed here, because every stats() reads it.
+        # Looked up once here, because every stats() calls it.
         self._forks_now: Callable[[], int] = extension().fork_depth
         self._forks = self._forks_now()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
@@ -94,7 +94,7 @@ class Tracking:
         self.history = History()
         self._began = time.monotonic()
         self._stats = Stats(active=True, signal=settings.signal)
-        # The identity of the thread while it runs, and a lock that it holds meanwhile.
+        # The identity of the thread while it runs, and a lock that the thread holds meanwhile.
         self._thread = self._native_thread = 0
         self._running = _thread.allocate_lock()
         self._stop = Stop()
@@ -116,29 +116,29 @@ class Tracking:
         return self._stats
 
     def contents(self) -> Contents:
-        """The objects in the pages that are known now."""
+        """Returns the objects in the pages that are known now."""
         addresses, hotness, _ = self.table.inner.pages()
         return find_contents(array("Q", addresses), array("f", hotness), DRAWN_BINS)
 
     @property
     def inherited(self) -> bool:
-        """True if it belongs to the process that forked this one, like the thread, its pipe and the
-        protected pages."""
+        """Returns true if this tracking belongs to the process that forked this one, like the
+        thread, its pipe and the protected pages."""
         return bool(self._forks_now() != self._forks)
 
-    # Beginning and ending of the thread.
+    # Start and end of the thread.
 
     def resume(self) -> None:
-        """Starts the thread, if it does not run and nothing has ended it."""
+        """Starts the thread, if it does not run and tracking has not ended."""
         if self._stats.active and not self._running.locked():
             self._running.acquire()
             try:
-                # A thread starts with the mask of the one that starts it.
+                # A thread inherits the signal mask of the thread that starts it.
                 mask = signal.pthread_sigmask(signal.SIG_BLOCK, NOT_OURS)
                 try:
                     self._thread = _thread.start_new_thread(self._run, ())
                 finally:
-                    # Signals that came meanwhile are handled here, and a handler may raise.
+                    # Signals that arrived meanwhile are handled here, and a handler may raise.
                     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             except BaseException:
                 if self._thread:
@@ -148,10 +148,11 @@ class Tracking:
                 raise
 
     def pause(self) -> None:
-        """Ends the thread but keeps its state; for a fork, whose child has no thread then.
+        """Ends the thread but keeps its state. A fork uses this, so that its child inherits no
+        thread.
 
         Raises:
-            EmtError: The thread does not end, or is the one that calls.
+            EmtError: The thread does not end, or is the calling thread.
         """
         if not self._thread:
             return
@@ -162,7 +163,7 @@ class Tracking:
             )
         self._stop.notify()
         try:
-            # A signal's handler may raise while this waits.
+            # A signal handler may raise during this wait.
             if not self._running.acquire(timeout=JOIN_S):
                 raise EmtError(
                     f"the tracking thread did not end within {JOIN_S:.0f} s; does a callback wait "
@@ -175,17 +176,19 @@ class Tracking:
         self._thread = 0
 
     def end(self) -> Stats:
-        """Ends for good: the thread has ended, and no page is protected. Returns the last stats.
+        """Ends tracking permanently: the thread has then ended, and no page is protected. Returns
+        the last stats.
 
         Raises:
-            EmtError: It was called by the callback, whose thread it would have to wait for.
+            EmtError: The callback called it, and it would have to wait for the callback's own
+            thread.
         """
         self.pause()
         self._release("ended")
         return self._stats
 
     def give_up(self, reason: str) -> None:
-        """Where there is no tracking thread, and none can be started: in a child after fork, which
+        """Ends tracking where there is no thread and none can start: in a child after fork, which
         inherits none, or at the interpreter's end."""
         self._thread = 0
         self._release(reason)
@@ -215,8 +218,8 @@ class Tracking:
             self._running.release()
 
     def _phase_or_rest(self) -> bool:
-        """Runs a sampling phase; or pauses if the program may open no more descriptors: it may
-        close some."""
+        """Runs a sampling phase. It pauses instead if the program may open no more descriptors,
+        because the program may close some."""
         try:
             return self._phase()
         except OSError as error:
@@ -225,7 +228,7 @@ class Tracking:
         return self._wait(self.settings.sample_interval)
 
     def _phase(self) -> bool:
-        """One sampling phase and its consequences; true if it was stopped."""
+        """Runs one sampling phase and the steps that follow it. Returns true if it was stopped."""
         program_began, thread_began = time.process_time(), time.thread_time()
         rests = self._ledger.overdrawn
         sampled = Sampled(0, 0, 0, 0.0)
@@ -250,7 +253,7 @@ class Tracking:
         return stopped
 
     def _wait(self, seconds: float) -> bool:
-        """Waits; true if it was stopped."""
+        """Waits. Returns true if it was stopped."""
         notified = wait_readable(self._stop.fileno(), seconds)
         if not self._stop.kept():
             raise EmtError(CLOSED)
@@ -267,7 +270,7 @@ class Tracking:
             self._round(self._migration)
 
     def _round(self, migration: Migration) -> None:
-        """A round of migration, if the fast tier is short of free memory (section 4.1)."""
+        """Runs a round of migration, if the fast tier lacks free memory (section 4.1)."""
         self.table.locate(self._fast_mask, LOCATED_PAGES)
         free = self._topology.free_fast_bytes()
         histogram = self.table.histogram()
@@ -317,11 +320,10 @@ class Tracking:
 
 
 def _wait_until_gone(native_thread: int) -> None:
-    """Waits until the system knows a thread no more, which ends a moment after its last line of
-    Python.
+    """Waits until the system has removed a thread, which is shortly after its last line of Python.
 
-    A child that is forked meanwhile would inherit what it holds locked, and Python 3.12 would warn
-    of a fork beside it.
+    A child forked before that would inherit the locks that the thread holds, and Python 3.12 would
+    warn of a fork beside a thread.
     """
     end = time.monotonic() + JOIN_S
     while os.path.exists(f"/proc/self/task/{native_thread}") and time.monotonic() < end:

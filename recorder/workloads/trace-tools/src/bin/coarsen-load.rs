@@ -1,9 +1,8 @@
 //! Makes the load phase of a trace coarser: `coarsen-load TRACE WINDOWS`.
 //!
-//! A program's start and loading can take more windows than what it is recorded for, and all that a
-//! simulation needs of them is which pages were touched in what order. Windows before the mark
-//! `run` are put together, evenly, until there are about WINDOWS; those after it stay as they are.
-//! The file is replaced.
+//! A program's start and loading can take more windows than its run phase, and a simulation needs
+//! only the order in which they touch pages. Windows before the mark `run` are merged evenly into
+//! about WINDOWS; those after it stay as they are. The file is replaced.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +12,7 @@ use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{WriterOptions, write_trace};
 use tierwise_trace::{Header, TraceError, Window, WindowSource};
 
-/// The traces are written once and downloaded often: zstd's highest ordinary level.
+/// zstd's highest ordinary level, because the traces are written once and downloaded often.
 const LEVEL: i32 = 19;
 
 /// The windows of a source before the mark `run`, or from it on.
@@ -45,7 +44,7 @@ impl<S: WindowSource> WindowSource for Phase<S> {
     }
 }
 
-/// A coarse load phase, and then the run phase as it was.
+/// A coarse load phase, followed by the unchanged run phase.
 struct Coarsened<L, R> {
     load: L,
     run: R,
@@ -101,7 +100,7 @@ mod tests {
     use super::*;
     use tierwise_trace::generate::{GeneratorSpec, build};
 
-    /// 1000 pages, 100 a window: ten load windows, then four of the run phase.
+    /// Writes a trace of 1000 pages, 100 per window: ten load windows, then four of the run phase.
     fn write_generated(path: &Path) {
         let spec = GeneratorSpec {
             footprint_pages: 1000,

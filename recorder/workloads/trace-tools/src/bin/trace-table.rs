@@ -1,6 +1,6 @@
-//! Prints, as Markdown, what each trace of a directory holds: `trace-table FOLDER`.
+//! Prints a Markdown table of the traces of a directory: `trace-table FOLDER`.
 //!
-//! The run phase starts with the window that carries the mark `run`.
+//! The run phase starts with the window that has the mark `run`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
-"""The demotion of pages that were found cold (EMT, section 6.2).
+"""Rules for the demotion of cold pages (EMT, section 6.2).
 
-A way of demotion answers one question: in how many samplings in a row must a page have been cold?
+A rule sets the number of samplings in a row that must find a page cold before its demotion.
 """
 
 from typing import Protocol

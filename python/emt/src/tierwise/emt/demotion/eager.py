@@ -1,4 +1,4 @@
-"""Eager demotion: the first time that a page is cold, it may go."""
+"""Eager demotion: a page may be demoted the first time that it is cold."""
 
 
 class Eager:
@@ -9,5 +9,5 @@ class Eager:
     """
 
     def patience(self, eagerness: float) -> int:
-        """Once is enough."""
+        """Returns 1, at any eagerness."""
         return 1

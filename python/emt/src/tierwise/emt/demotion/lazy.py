@@ -12,5 +12,5 @@ class Lazy:
     """
 
     def patience(self, eagerness: float) -> int:
-        """Twice, at any eagerness."""
+        """Returns 2, at any eagerness."""
         return SAMPLINGS

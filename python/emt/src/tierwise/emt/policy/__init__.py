@@ -1,4 +1,5 @@
-"""From samples to moves, as the paper has it: plain code without clocks, threads or system calls.
+"""The paper's path from samples to moves: plain code without clocks, threads or system calls.
 
-One file an algorithm. The live loop (`tierwise.emt.loop`) and the tests drive the same code.
+Each algorithm has one file. The live loop (`tierwise.emt.tracking`) and the tests run the same
+code.
 """

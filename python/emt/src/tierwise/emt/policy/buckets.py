@@ -1,6 +1,6 @@
 """Ten buckets of exponentially growing hotness, by tier (EMT, section 6.1, figure 5).
 
-Bucket n holds the pages of hotness [2^n, 2^(n+1)); the first also those below 1, the last all
+Bucket n holds the pages of hotness [2^n, 2^(n+1)); the first also those below 1, the last also all
 above.
 
 >>> [bucket(hotness) for hotness in (0.0, 1.9, 2.0, 1023.0, 5000.0)]
@@ -10,12 +10,12 @@ above.
 import math
 from dataclasses import dataclass
 
-#: As in the paper.
+#: The paper's number of buckets.
 BUCKETS = 10
 
 
 def bucket(hotness: float) -> int:
-    """The bucket of a page."""
+    """Returns the bucket of a page."""
     if hotness < 2.0:
         return 0
     return min(BUCKETS - 1, math.frexp(hotness)[1] - 1)
@@ -23,7 +23,7 @@ def bucket(hotness: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Pages in each bucket, of the fast tier and of the slow one."""
+    """The pages in each bucket, of the fast tier and of the slow one."""
 
     fast: tuple[int, ...]
     slow: tuple[int, ...]

@@ -1,9 +1,9 @@
 """The choice of the threshold T of adaptive lazy demotion (EMT, section 6.2, last paragraph).
 
-Every workload is run with lazy demotion and without; its eagerness is recorded. Ten candidates
-divide the range of eagerness that was seen. A candidate is worth the geometric mean over workloads
-of the time that each would take with it: in the share of intervals whose eagerness exceeds the
-candidate, demotion is eager, else lazy.
+Every workload runs with lazy demotion and without; its eagerness is recorded. Ten candidates divide
+the range of recorded eagerness. A candidate's score is the geometric mean over workloads of the
+time that each would take with it. Demotion is eager in the intervals whose eagerness exceeds the
+candidate, and lazy in the others.
 
 >>> fast_when_eager = Profile("a", lazy_s=2.0, eager_s=1.0, eagerness=(0.0, 1.0))
 >>> choose_t([fast_when_eager])
@@ -35,13 +35,14 @@ class Profile:
             )
 
     def seconds(self, t: float) -> float:
-        """The time of a run whose demotion is lazy in intervals of at most this eagerness."""
+        """Returns the time of a run whose demotion is lazy in intervals of at most this
+        eagerness."""
         eager = sum(value > t for value in self.eagerness) / len(self.eagerness)
         return eager * self.eager_s + (1.0 - eager) * self.lazy_s
 
 
 def choose_t(profiles: Sequence[Profile]) -> float:
-    """The candidate of the least geometric mean of times; of equal ones the lowest.
+    """Returns the candidate with the least geometric mean of times; the lowest of equal ones.
 
     Raises:
         ValueError: There are no profiles.

@@ -19,7 +19,7 @@ def cooled(before: float, seen: float, k: float = DEFAULT_K) -> float:
     """Returns the hotness after an interval with the reading `seen`.
 
     Raises:
-        ValueError: k is no share.
+        ValueError: k is not a share above 0.
     """
     if not 0.0 < k <= 1.0:
         raise ValueError(f"k is {k}; allowed: more than 0, at most 1")

@@ -1,29 +1,29 @@
-"""The eagerness of slow pages to be fast (EMT, section 6.1, equations 2 and 3).
+"""The paper's eagerness: the need of slow pages for fast memory (EMT, section 6.1, equations 2 and
+3).
 
     Eager_total = RSS_fast * Eager_llc_miss * Eager_bw
     Eager_x     = (x - avg(prev)) / std_dev(prev)
 
 x is the ratio of last-level load misses, or the bandwidth to the slow tier; prev is a buffer of
-recent values of it. Where the machine counts neither, both stand for one reading, the share of slow
-pages found hot, whose z-score is taken once: the product of a number with itself would make it
-positive whatever it says.
+recent values of it. If the machine counts neither, one reading replaces both: the share of slow
+pages found hot. Its z-score is a factor once, because a square would always be positive.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from statistics import fmean, pstdev
 
-#: Values in prev: at the default interval of migration (2 s), half a minute. The paper only has
+#: Values in prev: at the default interval of migration (2 s), half a minute. The paper only says
 #: "recent".
 REMEMBERED = 16
 
-#: The least that a z-score can be taken of.
+#: The least number of values from which a z-score can be computed.
 MIN_REMEMBERED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The machine's counters of an interval. Both counters, or neither."""
+    """The machine's counters of an interval. It has both counters, or neither."""
 
     llc_miss: float | None = None
     """Last-level load misses per load, 0 to 1."""
@@ -43,7 +43,7 @@ class Reading:
 
 
 class Series:
-    """A value over time, and how unusual it is now (equation 3).
+    """A value over time, and its current z-score (equation 3).
 
     >>> series = Series()
     >>> [series.z_score(value) for value in (1.0, 3.0, 4.0)]
@@ -54,8 +54,8 @@ class Series:
         self._previous: deque[float] = deque(maxlen=REMEMBERED)
 
     def z_score(self, value: float) -> float:
-        """The z-score of a value against those before it, and remembers it; 0 while there are too
-        few or all were alike."""
+        """Returns the z-score of a value against those before it, and stores the value. Returns 0
+        while there are too few values or all were equal."""
         score = 0.0
         if len(self._previous) >= MIN_REMEMBERED:
             deviation = pstdev(self._previous)
@@ -73,7 +73,7 @@ class Eagerness:
         self._slow_hot = Series()
 
     def total(self, fast_share: float, reading: Reading) -> float:
-        """Eager_total of an interval; `fast_share` is RSS_fast, 0 to 1."""
+        """Returns Eager_total of an interval; `fast_share` is RSS_fast, 0 to 1."""
         if reading.llc_miss is not None and reading.slow_bandwidth is not None:
             return (
                 fast_share

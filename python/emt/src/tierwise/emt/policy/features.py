@@ -1,7 +1,7 @@
 """Features of an object's last eight samples (EMT, sections 5.2 and 5.3).
 
-A sample is how often the object's reference count changed since the one before. Changes that are
-frequent but small mean a high temperature; one large jump means a container that was copied or
+A sample is the number of changes of the object's reference count since the previous sample.
+Frequent small changes mean a hot object; one large change means a container that was copied or
 dropped.
 
 >>> features([2, 0, 2, 2, 0, 2, 2, 2]).nonzero
@@ -14,20 +14,20 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from statistics import median, pstdev
 
-#: Samples that are kept of an object: the paper's changes[0..7].
+#: Samples of an object: the paper's changes[0..7].
 SAMPLES = 8
 
-#: The largest change that counts as small. An interpreter that uses an object once takes a
-#: reference and drops it, which are two changes; the paper does not print its own bound.
+#: The largest change that counts as small. One use of an object takes a reference and drops it,
+#: which are two changes; the paper does not give its bound.
 SMALL_CHANGE = 2
 
-#: A change is kept in a byte, as in the paper; more is kept as this.
+#: The largest change that is stored: a byte, as in the paper. Larger changes are stored as this.
 MAX_CHANGE = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Statistics of the changes of one object; all are in changes, or counts of samples."""
+    """Statistics of the changes of one object: numbers of changes, or counts of samples."""
 
     median: float
     deviation: float
@@ -36,12 +36,12 @@ class Features:
     range: int
 
     def vector(self) -> tuple[float, ...]:
-        """The numbers in the order in which models take them."""
+        """Returns the numbers in the order of the models' weights."""
         return tuple(float(number) for number in astuple(self))
 
 
 def features(changes: Sequence[int]) -> Features:
-    """The features of the samples of one object.
+    """Returns the features of the samples of one object.
 
     Raises:
         ValueError: There are no samples.

@@ -1,9 +1,9 @@
-"""The linear model that makes a hotness of features (EMT, section 5.3: multiple linear regression).
+"""The linear model that computes hotness from features (EMT, section 5.3: multiple linear
+regression).
 
-The paper prefers it to polynomials, forests and perceptrons, because they predict hardly better
-(table 2) and cost more for each object. The weights that ship, one set for each signal, are fitted
-by bench/fit_models.py to what bench/record_samples.py recorded; docs/emt.md says of what, and has
-the table.
+The paper prefers it to polynomials, forests and perceptrons, because these are hardly more accurate
+(table 2) and cost more per object. bench/fit_models.py fitted the weights that ship, one set per
+signal, to samples of bench/record_samples.py. docs/emt.md describes the samples and has the table.
 """
 
 import json
@@ -33,7 +33,7 @@ class LinearModel:
             )
 
     def hotness(self, features: Features) -> float:
-        """The predicted hotness.
+        """Returns the predicted hotness.
 
         >>> LinearModel(-1.0, (1.0, 0.0, 0.0, 0.0, 0.0)).hotness(Features(3.0, 9.0, 8, 0, 9))
         2.0
@@ -53,7 +53,7 @@ class LinearModel:
         """A model from a table of weights by name.
 
         Raises:
-            ValueError: A weight is missing, or there is one that is not known.
+            ValueError: A weight is missing, or one is unknown.
         """
         wanted = {"intercept", *NAMES}
         if set(table) != wanted:

@@ -1,7 +1,6 @@
 """A round of migration: demotion frees memory, then hot pages are promoted (EMT, section 6).
 
-It reads as the paper's pipeline does (figure 1): histogram, eagerness, threshold, demotion,
-promotion.
+It follows the paper's pipeline (figure 1): histogram, eagerness, threshold, demotion, promotion.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from .eagerness import Eagerness, Reading
 from .moving import Mover
 from .threshold import threshold
 
-#: Pages that a round moves each way at most: 64 MiB. A page takes one to two microseconds to move,
+#: Limit of pages that a round moves each way: 64 MiB. A page takes one to two microseconds to move,
 #: so a round at the default interval stays near 1 % of a CPU; the budget lowers it further.
 MAX_MOVES = 16384
 
@@ -45,7 +44,7 @@ class Round:
     promoted: int
     demoted: int
     failed: int
-    """Pages whose move was requested and that are still elsewhere."""
+    """Pages whose move was requested and that are not in the target tier."""
 
 
 class Migration:
@@ -61,7 +60,7 @@ class Migration:
         self._eagerness_before = 0.0
 
     def round(self, reading: Reading, free_fast_pages: int, max_moves: int = MAX_MOVES) -> Round:
-        """Moves pages both ways; `max_moves` each."""
+        """Moves pages both ways, at most `max_moves` each way."""
         histogram = self._table.histogram()
         eagerness = self._eagerness.total(histogram.fast_share(), reading)
         h = threshold(histogram, eagerness, self._eagerness_before)
@@ -70,7 +69,7 @@ class Migration:
         patience = self._demotion.patience(eagerness)
 
         room = free_fast_pages - self._reserve
-        # Not by the histogram: pages that do not move need no memory.
+        # The histogram does not serve here: it includes pages that do not move and need no memory.
         wanted = len(self._table.hottest_slow(h, max_moves))
         missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
@@ -90,7 +89,8 @@ class Migration:
         )
 
     def _move(self, addresses: array[int], fast: bool) -> tuple[int, int]:
-        """Moves pages to a tier; returns how many are there then, and how many are not."""
+        """Moves pages to a tier. Returns the number of pages in the tier afterwards, and that of
+        the others."""
         arrived = self._mover.move(addresses, fast)
         self._table.place(arrived, fast)
         there = set(arrived)

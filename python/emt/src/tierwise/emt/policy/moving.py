@@ -2,7 +2,7 @@
 
 move_pages reports a status for every page; a page may be in use by the kernel, shared, or unmapped,
 and is not moved then. The nodes of the pages are queried again after the move, because a status of
-success only means that the page was put on the list.
+success only means that the page was added to the kernel's list.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Protocol
 
-#: Pages in a call. The kernel copies 4 KiB of arguments at a time, and a call holds up threads that
-#: map memory meanwhile: half a millisecond, at a microsecond per page.
+#: Pages per call. The kernel copies 4 KiB of arguments at a time, and a call delays threads that
+#: map memory meanwhile: by half a millisecond, at a microsecond per page.
 BATCH_PAGES = 512
 
 
@@ -36,12 +36,12 @@ class BatchMover:
     def __init__(
         self, kernel: Kernel, fast_nodes: Sequence[int], slow_nodes: Sequence[int]
     ) -> None:
-        """Pages go to the first node of a tier that takes them."""
+        """Pages move to the first node of a tier that accepts them."""
         self._kernel = kernel
         self._tiers = {True: tuple(fast_nodes), False: tuple(slow_nodes)}
 
     def move(self, addresses: array[int], fast: bool) -> array[int]:
-        """Moves pages; returns those on a node of the tier at the end."""
+        """Moves pages, and returns those on a node of the tier afterwards."""
         arrived: array[int] = array("Q")
         for start in range(0, len(addresses), BATCH_PAGES):
             left = addresses[start : start + BATCH_PAGES]
@@ -52,7 +52,8 @@ class BatchMover:
         return arrived
 
     def _move_batch(self, addresses: array[int], node: int) -> tuple[array[int], array[int]]:
-        """Moves a batch to a node; returns the pages that are there then, and the others."""
+        """Moves a batch to a node, and returns the pages on that node afterwards, and the
+        others."""
         self._kernel.move(addresses, node)
         there: array[int] = array("Q")
         elsewhere: array[int] = array("Q")

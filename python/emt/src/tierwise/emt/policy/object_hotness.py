@@ -1,9 +1,8 @@
-"""From the samples of objects to the hotness of pages, one phase after the other (EMT, sections 5.2
-to 6).
+"""Computes the hotness of objects from their samples, phase by phase (EMT, sections 5.2 to 6).
 
-For each object: its counter at the last sample, eight changes, whether phases are skipped. After
-every sample a phase asks the model for the hotness of the objects that it saw, and the page table
-for that of their pages.
+For each object it stores the counter at the last sample, eight changes, and the phases to skip. In
+each phase the model computes the hotness of the sampled objects, and the page table then computes
+that of their pages.
 """
 
 from collections import deque
@@ -37,12 +36,12 @@ class ObjectHotness:
         return len(self._changes)
 
     def wanted(self, addresses: Iterable[int]) -> list[int]:
-        """The objects that this phase samples. To be called once per phase."""
+        """Returns the objects that this phase samples. It must be called once per phase."""
         return [address for address in addresses if self._skips.wanted(address)]
 
     def sample(self, counters: Mapping[int, int]) -> dict[int, float]:
-        """Takes a phase's counters; the hotness of the objects that changed in any of their last
-        eight samples."""
+        """Takes a phase's counters. Returns the hotness of the objects that changed in any of their
+        last eight samples."""
         hotness = {}
         for address, counter in counters.items():
             changes = self._changes.setdefault(address, deque(maxlen=SAMPLES))

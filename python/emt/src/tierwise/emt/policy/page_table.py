@@ -1,8 +1,8 @@
 """The software page table: a hotness for each page that holds tracked objects (EMT, section 6).
 
-Thinner than the kernel's: it knows only pages in which something was seen. This one is plain Python
-and is for objects that were sampled one by one; the extension's `Table` does the same for whole
-pages, without the interpreter's lock, and tests hold both to the same answers.
+Unlike the kernel's, it has only pages in which a sampled object or access was found. This class is
+plain Python, for objects that are sampled one by one. The extension's `Table` does the same for
+whole pages, without the interpreter's lock, and tests check that both give the same answers.
 
 >>> table = PageTable(page_size=4096)
 >>> table.see({4096: 3.0, 4100: 4.0, 8000: 3.0})
@@ -22,8 +22,8 @@ from ..representation.summed import summed
 from .buckets import BUCKETS, Histogram, bucket
 from .cooling import DEFAULT_K, cooled
 
-#: Colder in more samplings than this makes no difference to any demotion rule; the extension keeps
-#: it in a byte.
+#: Limit of counted cold samplings in a row. No demotion rule needs more, and the extension stores
+#: the count in a byte.
 MAX_COLD = 255
 #: A page that did not move is skipped for a round, and twice as long each time, up to 2^6 rounds:
 #: 16 seconds at the default interval.
@@ -33,8 +33,8 @@ _LOTS = 0x9E3779B97F4A7C15
 
 
 def lot(address: int) -> int:
-    """The place of a page among equally hot ones, which has nothing to do with those of its
-    neighbours."""
+    """Returns the rank of a page among equally hot ones, which is independent of its neighbours'
+    ranks."""
     return (address >> 12) * _LOTS >> 32 & 0xFFFFFFFF
 
 
@@ -46,9 +46,9 @@ class Page:
     fast: bool = True
     cold_samplings: int = 0
     sampled: bool = False
-    """Since it was last judged."""
+    """True if it was sampled since it was last judged."""
     refusals: int = 0
-    """Moves in a row that were requested and failed."""
+    """Requested moves in a row that failed."""
     rests: int = 0
     """Rounds in which no move is requested."""
 
@@ -68,8 +68,8 @@ class PageTable:
         return len(self._pages)
 
     def see(self, objects: Mapping[int, float]) -> None:
-        """An interval's hotness of objects by address. All pages cool (equation 1), also those
-        without any."""
+        """Takes an interval's hotness of objects by address. All pages cool (equation 1), also
+        those without any object."""
         of_page: defaultdict[int, list[float]] = defaultdict(list)
         for address, hotness in objects.items():
             of_page[address - address % self._page_size].append(hotness)
@@ -78,7 +78,7 @@ class PageTable:
         )
 
     def see_pages(self, pages: Mapping[int, float]) -> None:
-        """The same, of pages."""
+        """Takes an interval's hotness of pages by address; all pages cool."""
         for address in pages:
             self._pages.setdefault(address, Page())
         for address, page in self._pages.items():
@@ -86,16 +86,16 @@ class PageTable:
             page.hotness = cooled(page.hotness, pages.get(address, 0.0), self._k)
 
     def hotness(self, address: int) -> float:
-        """The hotness of the page at an address; 0 if it is not known."""
+        """Returns the hotness of the page at an address; 0 if the page is not known."""
         page = self._pages.get(address)
         return page.hotness if page else 0.0
 
     def addresses(self) -> array[int]:
-        """All pages, in order."""
+        """Returns the addresses of all pages, ascending."""
         return array("Q", sorted(self._pages))
 
     def place(self, addresses: Iterable[int], fast: bool) -> None:
-        """Notes in which tier pages are."""
+        """Records the tier of pages."""
         for address in addresses:
             if page := self._pages.get(address):
                 page.fast = fast
@@ -106,7 +106,7 @@ class PageTable:
         time."""
         for address in addresses:
             if page := self._pages.get(address):
-                # One more than it rests: the next round's judgement takes one away.
+                # One more than the rounds of rest: the next round's judgement subtracts one.
                 page.rests = (1 << page.refusals) + 1
                 page.refusals = min(MAX_REFUSALS, page.refusals + 1)
 
@@ -123,8 +123,8 @@ class PageTable:
         return Histogram(tuple(fast), tuple(slow))
 
     def judge(self, h: int) -> None:
-        """A round finds pages below bucket h cold: lazy demotion goes by how many checks of a page
-        did so in a row."""
+        """Counts, for each page, the samplings in a row that found it below bucket h; lazy demotion
+        uses this count."""
         for page in self._pages.values():
             cold = bucket(page.hotness) < h
             page.cold_samplings = min(MAX_COLD, page.cold_samplings + page.sampled) if cold else 0
@@ -145,7 +145,7 @@ class PageTable:
         return array("Q", [address for *_, address in sorted(found)[:limit]])
 
     def hottest_slow(self, h: int, limit: int) -> array[int]:
-        """Slow pages in bucket h and above; the hottest first, then by lot."""
+        """Returns the slow pages in bucket h and above; the hottest first, then in random order."""
         found = [
             (-page.hotness, lot(address), address)
             for address, page in self._pages.items()

@@ -1,17 +1,17 @@
-"""The objects that a sampling phase leaves out (EMT, section 5.2, sample filtering).
+"""The objects that a sampling phase skips (EMT, section 5.2, sample filtering).
 
-An object whose eight changes are all zero is not sampled in the next two phases; then it is, in
-case it is in use again.
+An object whose eight changes are all zero is not sampled in the next two phases. It is sampled
+again afterwards, because it may be in use again.
 """
 
 from collections.abc import Sequence
 
-#: Phases that are skipped: the paper's.
+#: Phases that are skipped, as in the paper.
 SKIPPED_PHASES = 2
 
 
 class Skips:
-    """The number of phases that each object is still left out.
+    """The number of phases for which each object is still skipped.
 
     >>> skips = Skips()
     >>> skips.sampled(7, [0] * 8)
@@ -28,7 +28,8 @@ class Skips:
             self._left[key] = SKIPPED_PHASES
 
     def wanted(self, key: int) -> bool:
-        """True if the phase that starts now samples the object. To be called once per phase."""
+        """Returns true if the phase that starts now samples the object. It must be called once per
+        phase."""
         left = self._left.get(key, 0)
         if left == 0:
             return True

@@ -1,8 +1,8 @@
 """The search for the bucket from which on pages are hot (EMT, section 6.1, last paragraph).
 
-From bucket 0 upwards, the first h at which the fast tier holds more pages colder than h than the
-slow tier holds pages at h or hotter: then those that come up find room below those that go down. If
-pages are less eager than an interval ago, h is one less.
+The threshold is the lowest h at which the fast tier holds more pages colder than h than the slow
+tier holds pages at h or hotter. The demoted pages then free enough memory for the promoted ones. If
+eagerness is lower than an interval ago, h is one less.
 
 >>> histogram = Histogram(fast=(5, 3, 0, 0, 0, 0, 0, 0, 0, 2), slow=(20, 0, 4, 0, 0, 0, 0, 0, 0, 2))
 >>> threshold(histogram, eagerness=1.0, eagerness_before=1.0)
@@ -13,12 +13,13 @@ pages are less eager than an interval ago, h is one less.
 
 from .buckets import BUCKETS, Histogram
 
-#: With an empty fast tier nothing has to go down first, and every accessed page may be promoted.
+#: The threshold for an empty fast tier: no demotion is needed first, and every accessed page may be
+#: promoted.
 ANYTHING_ACCESSED = 1
 
 
 def threshold(histogram: Histogram, eagerness: float, eagerness_before: float) -> int:
-    """The bucket of the coldest hot pages, from 0 (all are hot) to 10 (none is)."""
+    """Returns the bucket of the coldest hot pages, from 0 (all are hot) to 10 (none is hot)."""
     if not any(histogram.fast):
         return ANYTHING_ACCESSED
     h = next(

@@ -9,7 +9,7 @@ from .summed import summed
 
 Representation = Callable[[Sequence[float]], float]
 
-#: By the name in the settings. Summed is the paper's default.
+#: Representations by their names in the settings. Summed is the paper's default.
 REPRESENTATIONS: dict[str, Representation] = {
     "summed": summed,
     "median": median,

@@ -1,7 +1,8 @@
-"""IMH: the mean of the most populated interval of hotness, the steadiest of the four (section 7.3).
+"""IMH: the mean of the most populated interval of hotness, the most stable of the four (section
+7.3).
 
-The intervals are those of the buckets, which the paper leaves open. Of equally populated ones the
-hotter counts, so that a page that is half in use is not demoted.
+The intervals are those of the buckets; the paper does not define them. If two are equally
+populated, the hotter counts, so that a page that is half in use is not demoted.
 
 >>> interval_mode([3, 4, 3])
 3.0
@@ -15,7 +16,7 @@ from ..policy.buckets import bucket
 
 
 def interval_mode(hotness: Sequence[float]) -> float:
-    """The page's hotness; 0 without objects."""
+    """Returns the page's hotness; 0 without objects."""
     if not hotness:
         return 0.0
     intervals: defaultdict[int, list[float]] = defaultdict(list)

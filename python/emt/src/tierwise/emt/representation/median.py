@@ -9,5 +9,5 @@ from collections.abc import Sequence
 
 
 def median(hotness: Sequence[float]) -> float:
-    """The page's hotness; 0 without objects."""
+    """Returns the page's hotness; 0 without objects."""
     return float(statistics.median(hotness)) if hotness else 0.0

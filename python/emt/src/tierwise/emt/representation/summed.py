@@ -9,5 +9,5 @@ from collections.abc import Sequence
 
 
 def summed(hotness: Sequence[float]) -> float:
-    """The page's hotness."""
+    """Returns the page's hotness."""
     return math.fsum(hotness)

@@ -1,4 +1,4 @@
-"""Signals of hotness: one interface, one file each."""
+"""Signals of hotness: they share one interface, and each has one file."""
 
 from .base import Sampled, Signal
 from .make import make_signal

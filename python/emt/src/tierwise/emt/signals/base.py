@@ -20,29 +20,28 @@ class Sampled:
     faults: int
     """Page faults that sampling caused."""
     fault_s: float
-    """Seconds of CPU time that they cost the program."""
+    """Seconds of CPU time that these faults cost the program."""
 
 
 class Signal(Protocol):
-    """Finds hot pages, and reports them to the table. All methods are called by the tracking
-    thread."""
+    """Finds hot pages, and reports them to the table. The tracking thread calls all methods."""
 
     name: str
 
     def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
-        """Watches for an interval, or until the descriptor `stop` becomes readable. Holds no lock
-        of the interpreter meanwhile."""
+        """Samples for an interval, or until the descriptor `stop` becomes readable. It does not
+        hold the interpreter's lock meanwhile."""
 
     def adjust(self, cost_share: float, budget: float) -> None:
         """Reports the cost of the last interval, as a share of the program's time, and its
         budget."""
 
     def judged(self) -> array[int] | None:
-        """The types (addresses) whose objects' pages may be found idle without a reported use.
-        None: all pages, because every use is reported."""
+        """Returns the types (addresses) whose objects' pages may be found idle if no use is
+        reported. None: all pages, because every use is reported."""
 
     def memory_bytes(self) -> int:
-        """The memory that it takes beside the table."""
+        """Returns the memory that the signal takes beside the table."""
 
     def close(self) -> None:
         """Removes all protection and releases everything. Calling it again does nothing."""

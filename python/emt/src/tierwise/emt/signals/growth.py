@@ -1,6 +1,6 @@
 """growth: the paper's counter of changes in the upper half of ob_refcnt (section 5.2).
 
-It needs an interpreter that has it: growth/build.sh builds one. Such an interpreter refuses
+It needs an interpreter with this counter: growth/build.sh builds one. Such an interpreter refuses
 extensions that were built with stock headers.
 """
 

@@ -6,7 +6,8 @@ from array import array
 
 
 def all_types() -> dict[int, type]:
-    """By address: a type's own metaclass may define equality and hashes, which are not run here."""
+    """Returns all types by address, because a metaclass may define equality and hashes, which must
+    not run here."""
     found: dict[int, type] = {id(object): object}
     waiting: list[type] = [object]
     while waiting:
@@ -19,5 +20,5 @@ def all_types() -> dict[int, type]:
 
 
 def types_of_objects() -> array[int]:
-    """The addresses of all types."""
+    """Returns the addresses of all types."""
     return array("Q", all_types())

@@ -1,4 +1,4 @@
-"""The signal that settings name."""
+"""Creates the signal that the settings name."""
 
 from collections.abc import Callable
 
@@ -18,10 +18,10 @@ _OF_OBJECTS: dict[str, Callable[[], Signal]] = {"refdelta": Refdelta, "growth": 
 
 
 def make_signal(settings: Settings) -> Signal:
-    """Makes it.
+    """Creates the signal.
 
     Raises:
-        Unavailable: This kernel or interpreter does not have it; the text has the reason.
+        Unavailable: This kernel or interpreter does not support it; the text has the reason.
     """
     of_objects = settings.signal in _OF_OBJECTS
     if of_objects and free_threaded():

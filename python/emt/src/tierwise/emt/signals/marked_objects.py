@@ -1,8 +1,8 @@
 """Objects found by the paper's recursive marking (section 5.1, algorithm 1), for reproduction.
 
-Marking stops the program. A marking is skipped while the collector has done little since the last:
-figure 2 of the paper shows that few new objects are found then. Every object has its own entry, its
-eight changes and its features, in plain Python; it is slow, and right.
+Marking stops the program. A marking is skipped if the collector has done little since the last one:
+figure 2 of the paper shows that few new objects are found then. Every object has its own entry,
+with its eight changes and its features, in plain Python. This is slow and exact.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from .base import Sampled
 from .marking import due
 from .uses import types_whose_uses_write
 
-#: Limits of a container's visit: the paper shows what limits do (figure 3) and prints none. A depth
-#: of 64 goes through nested data; a length of a million through all but the largest lists.
+#: Limits of a container's visit: the paper shows the effect of limits (figure 3) and does not give
+#: its own. A depth of 64 covers nested data, and a length of a million covers all but the largest
+#: lists.
 MAX_LENGTH = 1_000_000
 MAX_DEPTH = 64
 PAGE_BYTES = 4096
@@ -54,7 +55,7 @@ class MarkedObjects:
         self._collections = -1
 
     def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
-        """Marks if that is due, lets time pass, reads the counters of the objects that are not
+        """Marks if that is due, waits, and reads the counters of the objects that are not
         skipped."""
         collections = sum(generation["collections"] for generation in gc.get_stats())
         if self._collections < 0 or due(collections - self._collections):
@@ -86,7 +87,7 @@ class MarkedObjects:
         return {address: self._representation(values) for address, values in of_page.items()}
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """Does nothing: limits and skipping bound marking in the paper, not a budget; intervals
+        """Does nothing: in the paper limits and skipping bound marking, and not a budget. Intervals
         pause instead."""
 
     def judged(self) -> array[int] | None:
@@ -94,7 +95,7 @@ class MarkedObjects:
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
-        """As the paper counts it: 20 bytes an object."""
+        """Returns 20 bytes per object, as the paper counts."""
         return 20 * len(self._marked)
 
     def close(self) -> None:

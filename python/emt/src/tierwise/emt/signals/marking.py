@@ -1,8 +1,8 @@
-"""The condition under which marking is worth its pause (EMT, section 5.1, figure 2)."""
+"""The condition under which marking justifies its pause (EMT, section 5.1, figure 2)."""
 
-#: Collections since the last marking that make another worth while. The paper skips at "only a
-#: few"; the youngest generation is collected after some hundreds of new containers, so ten
-#: collections are some thousands of new objects.
+#: Collections since the last marking that justify another. The paper skips at "only a few"; the
+#: youngest generation is collected after some hundreds of new containers, so ten collections are
+#: some thousands of new objects.
 ENOUGH_COLLECTIONS = 10
 
 

@@ -1,4 +1,4 @@
-"""The common part of the two signals of the kernel: a pace, and the extension's tracker."""
+"""The common part of the two kernel signals: a pace, and the extension's tracker."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from ..support import extension
 from .base import Sampled
 from .uses import types_whose_uses_write
 
-#: The weight of a check in equation 1. A page has a check or two in a rotation of some ten
-#: intervals: a quarter remembers about four of them, which average the luck of single windows.
+#: The weight of a check in equation 1. A page has one or two checks in a rotation of some ten
+#: intervals. A weight of a quarter averages about four checks, which reduces the noise of single
+#: windows.
 SAMPLE_K = 0.25
 
 
@@ -33,7 +34,7 @@ class PageSignal:
         self._touched = 0
 
     def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
-        """One interval of windows."""
+        """Samples for one interval of windows."""
         pace = self._pace
         interval_ns = int(interval_s * 1e9)
         window_ns = max(1, int(interval_ns * pace.window))
@@ -45,11 +46,11 @@ class PageSignal:
         return Sampled(tested, touched, faults, faults * self.fault_s)
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """Takes the next pace."""
+        """Sets the next pace."""
         self._pace = next_pace(self._pace, budget, cost_share, self._tested, self._touched)
 
     def judged(self) -> array[int] | None:
-        """Only objects: writes are reported."""
+        """Returns the types of objects, because only writes are reported."""
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
@@ -57,5 +58,5 @@ class PageSignal:
         return 0
 
     def close(self) -> None:
-        """Takes all protection away."""
+        """Removes all protection."""
         self._tracker.close()

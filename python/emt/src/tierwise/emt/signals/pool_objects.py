@@ -1,8 +1,8 @@
-"""Objects found by walking the allocator's pools: samples of their counters, phase by phase.
+"""Finds objects by walking the allocator's pools, and samples their counters, phase by phase.
 
-The objects of a turn are those that fit into the memory that sampling may take; after eight samples
-the next pools have their turn. Where all fit, the paper's skipping of all-zero objects saves
-sampling most of them.
+The objects of a turn are those that fit into the memory that sampling may take. After eight samples
+the next pools follow. If all objects fit, the paper's skipping of all-zero objects avoids sampling
+most of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .uses import types_whose_uses_write
 
 #: Bytes that a sampled object takes (csrc/objects.h).
 OBJECT_BYTES = 16
-#: The share of the resident set that they may take together.
+#: The share of the resident set that all sampled objects may take together.
 MEMORY_SHARE = 0.005
 
 
@@ -60,7 +60,7 @@ class PoolObjects:
             )
 
     def sample(self, table: NativeTable, interval_s: float, stop: int) -> Sampled:
-        """One phase: a turn starts if one is due, time passes, counters are read."""
+        """Runs one phase: it starts a turn if one is due, waits, and reads the counters."""
         if self._phase == 0:
             most = int(resident_bytes() * self._memory_share / OBJECT_BYTES * self._share)
             self._objects.collect(types_of_objects(), max(SAMPLES, most))
@@ -73,23 +73,23 @@ class PoolObjects:
         return Sampled(sampled, sampled, 0, 0.0)
 
     def adjust(self, cost_share: float, budget: float) -> None:
-        """Fewer objects in a turn where a turn costs more than it may."""
+        """Reduces the objects of a turn if a turn exceeds its budget."""
         self._share = min(1.0, max(0.01, self._share * (0.5 if cost_share > budget else 1.1)))
 
     def judged(self) -> array[int] | None:
-        """Only objects: memory without a counter is not reported."""
+        """Returns the types of objects, because memory without a counter is not reported."""
         return types_whose_uses_write()
 
     def memory_bytes(self) -> int:
-        """The memory of objects and pools."""
+        """Returns the memory of objects and pools."""
         taken: int = self._objects.memory_bytes()
         return taken
 
     def close(self) -> None:
-        """Lets go of the allocator."""
+        """Releases the allocator."""
         self._objects.close()
 
 
 def resident_bytes(status: Path = Path("/proc/self/statm")) -> int:
-    """The process's resident set."""
+    """Returns the process's resident set in bytes."""
     return int(status.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGESIZE")

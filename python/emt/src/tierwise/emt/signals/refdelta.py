@@ -1,8 +1,7 @@
-"""refdelta: by how much reference counts differ from one sample to the next, on a stock
-interpreter.
+"""refdelta: the difference of reference counts from one sample to the next, on a stock interpreter.
 
-The weak baseline: a use takes a reference and drops it, and the difference of both is nothing. It
-sees only references that are held when it samples.
+It is a weak baseline: a use takes a reference and drops it, and the two changes cancel. It detects
+only references that are held at the time of a sample.
 """
 
 from .pool_objects import PoolObjects

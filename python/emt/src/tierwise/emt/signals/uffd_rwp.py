@@ -1,4 +1,5 @@
-"""uffd-rwp: pages read or written, by asynchronous read and write protection (Linux 7.3)."""
+"""uffd-rwp: reports pages that are read or written, by asynchronous read and write protection
+(Linux 7.3)."""
 
 from .pages import PageSignal
 
@@ -9,4 +10,4 @@ class UffdRwp(PageSignal):
     name = "uffd-rwp"
 
     def judged(self) -> None:
-        """All pages: reads are reported too."""
+        """Returns None, all pages, because reads are reported too."""

@@ -1,13 +1,13 @@
-"""uffd-wp: which pages are written, by asynchronous write protection (Linux 6.7).
+"""uffd-wp: reports pages that are written, by asynchronous write protection (Linux 6.7).
 
-Whoever uses a Python object changes its reference count and thereby writes its page; so on a stock
-interpreter this sees at least what the paper's growth counter sees.
+Every use of a Python object changes its reference count and thereby writes its page. On a stock
+interpreter this signal therefore detects at least the uses that the paper's growth counter detects.
 """
 
 from .pages import PageSignal
 
 
 class UffdWp(PageSignal):
-    """The default."""
+    """The default signal."""
 
     name = "uffd-wp"

@@ -15,7 +15,8 @@
 //! most half of a victim's idle time, so that a promoted page is used at least twice as much. A
 //! series of scans starts with half of the shortest idle time: a short threshold distinguishes hot
 //! pages best from pages that were accessed by chance. While there are few candidates for many
-//! victims, the threshold doubles, up to half of the longest idle time.
+//! victims, the threshold grows by as much as candidates are missing, two to eight times per scan, up
+//! to half of the longest idle time.
 //!
 //! **Rate.** No more pages are promoted per second than there are victims. Promotions also use up a
 //! stock that grows by as many pages per second as promotions and demotions may copy in
@@ -60,6 +61,10 @@ pub const MIN_IDLE: Duration = Duration::from_millis(50);
 
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
+
+/// The largest factor by which the threshold grows after one scan. A threshold that is too long for
+/// one scan promotes pages that are accessed by chance; each further scan costs a fault per page.
+const LONGER: f64 = 8.0;
 
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -226,7 +231,7 @@ impl Steering {
     /// The idle base pages to demote before the next scan, so that its candidates find free pages:
     /// as many as candidates found none in the last scan.
     pub fn room(&self) -> Pages {
-        self.scanning.without_room().min(self.rate().unwrap_or(self.victims.pages))
+        self.scanning.without_room(self.rate()).min(self.victims.pages)
     }
 
     /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
@@ -272,7 +277,9 @@ impl Steering {
         let victims = self.victims.pages.0 as f64;
         let wanted = match self.rate() {
             Some(rate) if per_second > rate.0 as f64 => before.mul_f64(rate.0 as f64 / per_second),
-            _ if found < victims * FEW => before * 2,
+            _ if found < victims * FEW => {
+                before.mul_f64((victims * FEW / found).clamp(2.0, LONGER))
+            }
             _ => before.max(shortest),
         };
         self.threshold = wanted.clamp(MIN_THRESHOLD, longest);

@@ -85,12 +85,19 @@ impl Counts {
     }
 }
 
+/// A pass that has ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pass {
+    counts: Counts,
+    took: Duration,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     /// A pass.
-    On { since: Timestamp, counts: Counts, before: Option<Counts>, scanned: Option<Timestamp> },
+    On { since: Timestamp, counts: Counts, before: Option<Pass>, scanned: Option<Timestamp> },
     /// A pause. After a pass that paid, it ends when the idle pages are counted.
-    Off { since: Timestamp, pause: Duration, victims: Pages, before: Option<Counts> },
+    Off { since: Timestamp, pause: Duration, victims: Pages, before: Option<Pass> },
 }
 
 impl State {
@@ -151,11 +158,15 @@ impl Scanning {
         matches!(self.state, State::Off { before: Some(_), .. })
     }
 
-    /// The candidates that found no free page in the last pass of a series that continues.
-    pub(super) fn without_room(&self) -> Pages {
+    /// The candidates that found no free page in the last pass of a series that continues. `rate`
+    /// is in base pages per second: candidates beyond it were not promoted for another reason.
+    pub(super) fn without_room(&self, rate: Option<Pages>) -> Pages {
         match self.state {
-            State::Off { before: Some(pass), .. } => {
-                Pages(pass.candidates.saturating_sub(pass.promoted))
+            State::Off { before: Some(Pass { counts, took }), .. } => {
+                // The kernel counts against the rate in whole seconds.
+                let seconds = took.as_secs_f64().max(1.0);
+                let most = rate.map_or(u64::MAX, |rate| (rate.0 as f64 * seconds) as u64);
+                Pages(counts.candidates.min(most).saturating_sub(counts.promoted))
             }
             _ => Pages(0),
         }
@@ -205,11 +216,17 @@ impl Scanning {
             return Step::None;
         }
         let (before, took) = (*before, now.since(*since));
-        let (gain, cost) = self.judge(&pass, before.as_ref(), of.threshold);
+        let (gain, cost) =
+            self.judge(&pass, before.as_ref().map(|before| &before.counts), of.threshold);
         let pays = gain >= cost && of.victims.pages > Pages(0);
         let victims = of.victims.pages;
         self.state = if pays {
-            State::Off { since: now, pause: Duration::ZERO, victims, before: Some(pass) }
+            State::Off {
+                since: now,
+                pause: Duration::ZERO,
+                victims,
+                before: Some(Pass { counts: pass, took }),
+            }
         } else {
             State::Off { since: now, pause: self.pause_after(cost), victims, before: None }
         };
@@ -325,9 +342,11 @@ mod tests {
         scanning.update(tenth(0), Counts::default(), &of(400), true);
         let pass = Counts { poisoned: 9000, candidates: 900, promoted: 300, ..Counts::default() };
         scanning.update(tenth(1), pass, &of(400), false);
-        assert_eq!((scanning.continues(), scanning.without_room()), (false, Pages(0)));
+        assert_eq!((scanning.continues(), scanning.without_room(None)), (false, Pages(0)));
         scanning.update(tenth(2), pass, &of(400), false);
-        assert_eq!((scanning.continues(), scanning.without_room()), (true, Pages(600)));
+        assert_eq!((scanning.continues(), scanning.without_room(None)), (true, Pages(600)));
+        assert_eq!(scanning.without_room(Some(Pages(400))), Pages(100), "the rate allows 400");
+        assert_eq!(scanning.without_room(Some(Pages(200))), Pages(0));
     }
 
     #[test]

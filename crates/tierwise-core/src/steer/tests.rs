@@ -85,6 +85,8 @@ fn few_candidates_lengthen_the_threshold() {
     // An eighth of 50,000 victims are enough.
     assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [50, 100, 200, 400, 400]);
     assert_eq!(thresholds(&[6250]), [50, 50]);
+    assert_eq!(thresholds(&[2500]), [50, 125], "two fifths of enough");
+    assert_eq!(thresholds(&[0]), [50, 400], "half of the longest idle time");
 }
 
 #[test]

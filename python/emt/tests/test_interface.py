@@ -67,6 +67,59 @@ def test_starting_twice_and_ending_without_a_start_are_refused() -> None:
         emt.EMT.end()
 
 
+def test_another_copy_of_the_module_does_not_track_too(program: Program) -> None:
+    printed = program(
+        """
+        import importlib, sys
+        import tierwise.emt as emt, tierwise.emt.process as process
+        emt.start()
+        importlib.reload(process)
+        try:
+            process.PROCESS.start(emt.Settings())
+        except Exception as error:
+            print(error)
+        for name in [name for name in sys.modules if name.startswith("tierwise")]:
+            del sys.modules[name]
+        import tierwise.emt as again
+        try:
+            again.start()
+        except again.AlreadyTracking as error:
+            print(error)
+        emt.end()
+        again.start()
+        print(again.end().reason)
+        """
+    )
+    first, second, end = printed.stdout.splitlines()
+    assert first.startswith("another copy of tierwise.emt tracks this process")
+    assert second == first
+    assert end == "ended"
+
+
+def test_tracking_that_still_ends_is_no_missing_kernel(program: Program) -> None:
+    printed = program(
+        """
+        import threading, tierwise.emt as emt
+        refused = set()
+        def often():
+            for _ in range(100):
+                try:
+                    emt.start(emt.Settings(sample_interval=0.01))
+                except emt.EmtError as error:
+                    refused.add(type(error).__name__)
+                try:
+                    emt.end()
+                except emt.NotTracking:
+                    pass
+        threads = [threading.Thread(target=often) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(refused - {"AlreadyTracking"})
+        """
+    )
+    assert printed.stdout.strip() == "set()"
+
+
 def test_an_exception_goes_through_the_block() -> None:
     with pytest.raises(ZeroDivisionError), emt.tiering(sample_interval=QUICK):
         raise ZeroDivisionError

@@ -316,7 +316,8 @@ def test_an_environment_variable_switches_it_on(program: Program, tmp_path: Path
         "print('tierwise.emt' in sys.modules and sys.modules['tierwise.emt'].stats().active)"
     )
     assert program(text).stdout.strip() == "False"
-    assert program(text, TIERWISE_EMT="0").stdout.strip() == "False"
+    for off in ("0", "false", "No"):
+        assert program(text, TIERWISE_EMT=off).stdout.strip() == "False"
     metrics = tmp_path / "metrics"
     assert (
         program(text, TIERWISE_EMT="1", TIERWISE_EMT_METRICS=str(metrics)).stdout.strip() == "True"
@@ -414,11 +415,23 @@ def test_nodes_that_are_no_list_are_refused_in_words() -> None:
         ("overhead_budget", None),
         ("mem_pressure", None),
         ("fast_nodes", "1"),
+        ("sample_interval", True),
+        ("mem_pressure", True),
     ],
 )
 def test_a_value_of_another_type_is_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{value!r}.*; allowed"):
         emt.Settings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_arguments_of_nonsense_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="settings is 5; allowed: a Settings"):
+        emt.start(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="callback is 5; allowed: a function"):
+        emt.start(callback=5)  # type: ignore[arg-type]
+    for mask in ("x", 1.5, True, -1):
+        with pytest.raises(ValueError, match=f"mask is {mask!r}; allowed: a bit"):
+            emt.EMT.start(mask, "1GiB", QUICK)  # type: ignore[arg-type]
 
 
 def test_a_misspelt_variable_names_the_nearest() -> None:

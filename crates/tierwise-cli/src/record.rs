@@ -154,6 +154,7 @@ impl From<RecordError> for Failure {
             | RecordError::NotFollowed { .. }
             | RecordError::GaveUp
             | RecordError::Kept { .. } => Self::Internal(error.to_string()),
+            RecordError::Trace(error) => error.into(),
             // A signal, such as Ctrl-C, that came while the emulator started.
             RecordError::NotStarted { status, .. } if status.signal().is_some() => {
                 Self::Cut(error.to_string())
@@ -187,6 +188,14 @@ mod tests {
         };
         summary.totals.windows = windows;
         verdict(&summary)
+    }
+
+    #[test]
+    fn full_disk_is_no_mistake() {
+        let source = std::io::ErrorKind::StorageFull.into();
+        let error = tierwise_trace::TraceError::Io { path: "a.twt".into(), source };
+        let failure = Failure::from(RecordError::Trace(error));
+        assert!(matches!(failure, Failure::Internal(_)), "{failure:?}");
     }
 
     #[test]

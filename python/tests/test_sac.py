@@ -40,3 +40,12 @@ def test_mistakes_are_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "bad.safetensors").write_bytes(b"x")
     with pytest.raises(TierwiseError, match="bad.safetensors: not a safetensors file"):
         Sac.load(tmp_path / "bad.safetensors")
+
+
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    device = tmp_path / "device"
+    device.symlink_to("/dev/null")
+    for write in (Sac().save, Sac().export_onnx):
+        with pytest.raises(TierwiseError, match="it is no regular file"):
+            write(device)
+    assert device.is_symlink()

@@ -76,12 +76,13 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_ctrl_c_ends_a_run(scenario: Path) -> None:
+@pytest.mark.parametrize("recipe", ["mtat", "static", "fmem-all", "multi-clock"])
+def test_ctrl_c_ends_a_run(scenario: Path, recipe: str) -> None:
     simulation = Simulation(scenario, overrides={"duration_s": 1e6})
     timer = threading.Timer(0.2, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        simulation.run("mtat")
+        simulation.run(recipe)
 
 
 def test_overrides_change_the_scenario(scenario: Path) -> None:
@@ -125,3 +126,18 @@ def test_mistakes_are_told_in_words(scenario: Path, tmp_path: Path) -> None:
         Simulation(broken)
     with pytest.raises(tierwise.TierwiseError, match="no policy is called"):
         Simulation(scenario).run("nothing")
+
+
+def test_a_file_without_end_is_refused(scenario: Path, tmp_path: Path) -> None:
+    endless = tmp_path / "endless.toml"
+    endless.symlink_to("/dev/zero")
+    with pytest.raises(tierwise.TierwiseError, match="endless.toml: it is larger than 4 MiB"):
+        Simulation(endless)
+    with pytest.raises(tierwise.TierwiseError, match="endless.toml: it is larger than 4 MiB"):
+        Simulation(scenario).run(str(endless))
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, 1e-9, float("nan"), float("inf")])
+def test_an_interval_of_nonsense_is_refused(scenario: Path, seconds: float) -> None:
+    with pytest.raises(tierwise.TierwiseError, match=r"timeline_s: found .*; allowed: 0.001 to"):
+        Simulation(scenario).run("static", timeline_s=seconds)

@@ -13,6 +13,7 @@ use tierwise_trace::{PageAccess, Window, WindowSource};
 
 use crate::failure::{CommandResult, Failure};
 use crate::number::counted;
+use crate::prose::printable;
 
 /// Recorded windows merged into one, as in the scenarios of the shipped traces: policies sample
 /// once per second and cannot resolve finer windows.
@@ -133,7 +134,7 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
     let fast_ns = machine.tiers.first().map_or(0.0, |tier| tier.load_ns);
     let mut workloads: Vec<WorkloadSpec> = Vec::new();
     for path in traces {
-        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let stem = printable(&path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy());
         if workloads.iter().any(|other| other.name == stem) {
             return Err(Failure::User(format!(
                 "{}: there is already a trace called \"{stem}\"; results are distinguished by \

@@ -8,6 +8,8 @@ use tierwise_core::config::ConfigError;
 use tierwise_sim::error::SimError;
 use tierwise_trace::TraceError;
 
+use crate::prose::printable;
+
 /// The result of a command.
 pub type CommandResult = Result<(), Failure>;
 
@@ -64,16 +66,6 @@ impl Failure {
         let _ = writeln!(anstream::stderr(), "{red}error:{red:#} {line}");
         ExitCode::from(code)
     }
-}
-
-/// Escapes control characters in a message: a file's name may have any, and a terminal would obey
-/// them.
-fn printable(message: &str) -> String {
-    let mut line = String::with_capacity(message.len());
-    for letter in message.chars() {
-        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
-    }
-    line
 }
 
 impl From<ConfigError> for Failure {

@@ -15,6 +15,7 @@ use tierwise_sim::machine::Machine;
 use tierwise_sim::scenario::Scenario;
 use tierwise_trace::format::MAGIC;
 use tierwise_trace::model::unreadable;
+use tierwise_trace::pipe;
 
 use crate::bare_trace::{self, TraceMachine};
 use crate::failure::Failure;
@@ -75,7 +76,7 @@ fn scenario_of(path: &Path, text: &str) -> Result<Scenario, Failure> {
 }
 
 fn found(path: &Path) -> Result<Found, Failure> {
-    let mut file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    let mut file = pipe::open(path).map_err(|error| cannot_read(path, &error))?;
     let mut bytes = Vec::new();
     let mut read = |most| file.by_ref().take(most).read_to_end(&mut bytes).map(drop);
     // A pipe can be read once, so the first bytes are kept.
@@ -137,7 +138,7 @@ pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
 }
 
 fn text(path: &Path) -> Result<String, Failure> {
-    let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
+    let file = pipe::open(path).map_err(|error| cannot_read(path, &error))?;
     rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
 }
 

@@ -21,6 +21,7 @@ mod output;
 mod policies;
 mod profile;
 mod progress;
+mod prose;
 mod record;
 mod record_live;
 mod report;
@@ -37,8 +38,12 @@ mod trace;
 mod value;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+
+use signal_hook::consts::SIGXFSZ;
 
 fn main() -> ExitCode {
+    report_size_limits();
     let cli = match cli::Cli::read() {
         Ok(cli) => cli,
         Err(message) => return answer(&message),
@@ -48,6 +53,14 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail, as on a full disk: by default a
+/// signal ends the process without a word. A program that is recorded keeps the default, which it
+/// would not if the signal were ignored.
+fn report_size_limits() {
+    // Without a handler the default stays: the limit is kept either way.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Prints clap's message: the help, or the mistake in the command.

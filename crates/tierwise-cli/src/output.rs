@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tierwise_trace::pipe;
 use tierwise_trace::unnamed::UnnamedFile;
 
 use crate::failure::{CommandResult, Failure};
@@ -35,7 +36,7 @@ impl NewFile {
         let there = path.metadata().ok();
         let special = there.as_ref().is_some_and(|there| !there.is_file());
         let target = if special {
-            Target::Direct(File::options().write(true).open(path).map_err(refuse)?)
+            Target::Direct(pipe::open_to_write(path).map_err(refuse)?)
         } else {
             let directory = match path.parent() {
                 Some(directory) if !directory.as_os_str().is_empty() => directory,

@@ -1,5 +1,6 @@
 //! `tierwise record`: records a program's accesses as a trace.
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
@@ -55,7 +56,7 @@ pub struct RecordCommand {
     force: bool,
     /// The program and its arguments.
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 impl RecordCommand {
@@ -81,7 +82,9 @@ impl RecordCommand {
         });
         bar.finish_and_clear();
         let summary = recorded?;
-        self.describe(&summary);
+        if summary.totals.windows > 0 {
+            self.describe(&summary);
+        }
         verdict(&summary)
     }
 
@@ -117,8 +120,8 @@ fn verdict(summary: &RecordSummary) -> CommandResult {
     let status = summary.status;
     if summary.totals.windows == 0 {
         return Err(Failure::Cut(format!(
-            "the trace holds no window, so that nothing can be simulated with it: the program \
-             ended with {status} before its first window was whole"
+            "nothing was recorded, and no trace was written: the program ended with {status} \
+             before its first window was whole"
         )));
     }
     if summary.stopped {
@@ -151,6 +154,11 @@ impl From<RecordError> for Failure {
             | RecordError::NotFollowed { .. }
             | RecordError::GaveUp
             | RecordError::Kept { .. } => Self::Internal(error.to_string()),
+            RecordError::Trace(error) => error.into(),
+            // A signal, such as Ctrl-C, that came while the emulator started.
+            RecordError::NotStarted { status, .. } if status.signal().is_some() => {
+                Self::Cut(error.to_string())
+            }
             _ => Self::user(&error),
         }
     }
@@ -180,6 +188,14 @@ mod tests {
         };
         summary.totals.windows = windows;
         verdict(&summary)
+    }
+
+    #[test]
+    fn full_disk_is_no_mistake() {
+        let source = std::io::ErrorKind::StorageFull.into();
+        let error = tierwise_trace::TraceError::Io { path: "a.twt".into(), source };
+        let failure = Failure::from(RecordError::Trace(error));
+        assert!(matches!(failure, Failure::Internal(_)), "{failure:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use anstyle::Style;
 use clap::Args;
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::trace;
@@ -13,6 +14,7 @@ use tierwise_linux::world::damon_record;
 use tierwised::config::Config;
 
 use crate::failure::{CommandResult, Failure};
+use crate::prose::paragraph;
 use crate::record_live;
 
 /// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
@@ -40,7 +42,7 @@ impl Restore {
             writeln!(out, "there was nothing to restore")?;
         }
         for line in lines {
-            writeln!(out, "{line}")?;
+            paragraph(&mut out, Style::new(), "", &line)?;
         }
         Ok(out.flush()?)
     }

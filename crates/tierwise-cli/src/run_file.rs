@@ -1,10 +1,10 @@
 //! Files of recorded runs: JSON, compressed with zstd if the name ends in `.zst`.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use tierwise_sim::record::{RunRecord, VERSION};
+use tierwise_trace::pipe;
 
 use crate::failure::{CommandResult, Failure};
 use crate::input::cannot_read;
@@ -67,7 +67,7 @@ impl<R: Read> Read for Bounded<R> {
 pub fn read(path: &Path) -> Result<RunRecord, Failure> {
     let refuse = |why: &dyn std::fmt::Display| Failure::User(format!("{}: {why}", path.display()));
     let unread = |error: io::Error| cannot_read(path, &error);
-    let mut file = BufReader::new(File::open(path).map_err(unread)?);
+    let mut file = BufReader::new(pipe::open(path).map_err(unread)?);
     let mut start = Vec::new();
     file.by_ref().take(4).read_to_end(&mut start).map_err(unread)?;
     let parsed: Result<RunRecord, _> = if start == MAGIC {

@@ -10,12 +10,14 @@ use crate::failure::CommandResult;
 use crate::live::{Socket, rates, words};
 use crate::number::{counted, grouped};
 use crate::output;
+use crate::prose::paragraph;
 use crate::table::{new_table, write_table};
 
 /// Number of newest decisions and notices shown: few enough to read at a glance. `--json` has all.
 const LINES: usize = 8;
 
 const HEAD: Style = Style::new().bold();
+const PLAIN: Style = Style::new();
 const WARNING: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
 
 /// Show the status of the running daemon: tiers, tenants, last decisions, cost.
@@ -48,13 +50,14 @@ fn print(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     } else {
         HEAD.fg_color(WARNING.get_fg_color())
     };
-    writeln!(out, "{style}{}{style:#}", words::title(snapshot))?;
+    paragraph(out, style, "", &words::title(snapshot))?;
     if !snapshot.mode_reason.is_empty() {
-        writeln!(out, "{}", snapshot.mode_reason)?;
+        paragraph(out, PLAIN, "", &snapshot.mode_reason)?;
     }
-    writeln!(out, "It monitors accesses with {}.", snapshot.monitoring)?;
+    let monitoring = format!("It monitors accesses with {}.", snapshot.monitoring);
+    paragraph(out, PLAIN, "", &monitoring)?;
     for off in &snapshot.unavailable {
-        writeln!(out, "{WARNING}{} is off: {}{WARNING:#}", off.feature, off.reason)?;
+        paragraph(out, WARNING, "", &format!("{} is off: {}", off.feature, off.reason))?;
     }
     writeln!(out)?;
     tiers(out, snapshot)?;
@@ -62,7 +65,7 @@ fn print(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     moved(out, snapshot)?;
     newest(out, "Last decisions:", snapshot.decisions.iter().map(|d| (d.at, words::decision(d))))?;
     newest(out, "Notices:", snapshot.notices.iter().map(|n| (n.at, n.text.clone())))?;
-    writeln!(out, "It costs {}.", words::cost(&snapshot.cost))?;
+    paragraph(out, PLAIN, "", &format!("It costs {}.", words::cost(&snapshot.cost)))?;
     Ok(out.flush()?)
 }
 
@@ -85,10 +88,10 @@ fn tiers(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
 
 fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     if snapshot.tenants.is_empty() {
-        return Ok(writeln!(
-            out,
-            "There are no tenants; `tierwise daemon tenant add` or the configuration names some.\n"
-        )?);
+        let none =
+            "There are no tenants; `tierwise daemon tenant add` or the configuration names some.";
+        paragraph(out, PLAIN, "", none)?;
+        return Ok(writeln!(out)?);
     }
     let more = ["PROMOTED", "DEMOTED", "PROCESSES"];
     let head = words::TENANT_HEAD.iter().chain(&more).map(|&name| name.to_owned());
@@ -100,12 +103,13 @@ fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     }
     write_table(out, &table, None)?;
     for tenant in snapshot.tenants.iter().filter(|t| words::misses_slo(t)) {
-        writeln!(out, "{WARNING}{} misses its SLO.{WARNING:#}", tenant.name)?;
+        paragraph(out, WARNING, "", &format!("{} misses its SLO.", tenant.name))?;
     }
     for tenant in &snapshot.tenants {
         if let Some(problem) = &tenant.latency_problem {
             let name = &tenant.name;
-            writeln!(out, "{WARNING}{name}: its latency cannot be read: {problem}{WARNING:#}")?;
+            let told = format!("{name}: its latency cannot be read: {problem}");
+            paragraph(out, WARNING, "", &told)?;
         }
     }
     Ok(writeln!(out)?)
@@ -121,16 +125,17 @@ fn moved(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
             format!(" ({} failed: {reasons})", grouped(count))
         }
     };
-    Ok(writeln!(
-        out,
-        "Moved: {}; {} promoted{}, {} demoted{}; {} migrated by the kernel or another program.\n",
+    let told = format!(
+        "Moved: {}; {} promoted{}, {} demoted{}; {} migrated by the kernel or another program.",
         words::size(counters.moved_bytes),
         counted(counters.promote_success, "block"),
         failed(&counters.promote_fail),
         grouped(counters.demote_success),
         failed(&counters.demote_fail),
         grouped(counters.external_migrations)
-    )?)
+    );
+    paragraph(out, PLAIN, "", &told)?;
+    Ok(writeln!(out)?)
 }
 
 fn newest(
@@ -145,7 +150,7 @@ fn newest(
     last.reverse();
     writeln!(out, "{HEAD}{head}{HEAD:#}")?;
     for (at, text) in last {
-        writeln!(out, "  {at:9.1} s  {text}")?;
+        paragraph(out, PLAIN, &format!("  {at:9.1} s  "), &text)?;
     }
     Ok(writeln!(out)?)
 }
@@ -178,6 +183,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    #[test]
+    fn every_line_keeps_to_the_width() {
+        let mut snapshot = sample::snapshot();
+        for (tenant, name) in snapshot.tenants.iter_mut().zip(["n".repeat(255), "n n".repeat(85)]) {
+            tenant.name = name;
+        }
+        snapshot.decisions[0].tenant.clone_from(&snapshot.tenants[0].name);
+        snapshot.mode_reason = "a reason with many words ".repeat(20);
+        let text = text(&snapshot);
+        let width = usize::from(output::width());
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
     }
 
     #[test]

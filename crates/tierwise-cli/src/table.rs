@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
+};
 
 use crate::failure::CommandResult;
 use crate::output;
@@ -33,6 +35,9 @@ pub fn write_table(out: &mut impl Write, table: &Table, marked: Option<usize>) -
 /// Cells with words and more letters than this are sentences, which are wrapped. Figures are not.
 const SENTENCE: usize = 30;
 
+/// The part of the width that a name may take where figures need the rest: a third.
+const NAME: usize = 3;
+
 /// Writes a table within `width` columns. Sentences are wrapped; figures continue in a second table
 /// below, which repeats the first column.
 fn write_within(
@@ -42,7 +47,7 @@ fn write_within(
     width: u16,
 ) -> CommandResult {
     let limit = usize::from(width);
-    let widths: Vec<usize> =
+    let mut widths: Vec<usize> =
         table.column_max_content_widths().into_iter().map(usize::from).collect();
     // Two blanks stand between columns.
     let needed: usize = widths.iter().map(|column| column + 2).sum();
@@ -50,23 +55,36 @@ fn write_within(
         return write_lines(out, table, marked);
     }
     let first = widths.first().copied().unwrap_or(0);
-    let too_wide = widths.iter().skip(1).any(|column| first + 2 + column > limit);
-    if too_wide || has_sentences(table) {
+    let widest = widths.iter().skip(1).max().copied().unwrap_or(0);
+    // A long name is wrapped, so that figures beside it are not.
+    let name = if first + 2 + widest > limit { first.min(limit / NAME) } else { first };
+    if name + 2 + widest > limit || has_sentences(table) {
         let mut wrapped = table.clone();
         wrapped.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         return write_lines(out, &wrapped, None);
     }
+    widths[0] = name;
     for (i, columns) in folds(&widths, limit).into_iter().enumerate() {
         if i > 0 {
             writeln!(out)?;
         }
-        write_lines(out, &part(table, columns), marked)?;
+        let mut part = part(table, columns);
+        if name < first {
+            part.set_width(width);
+            let most = ColumnConstraint::UpperBoundary(Width::Fixed(name as u16 + 2));
+            if let Some(column) = part.column_mut(0) {
+                column.set_constraint(most);
+            }
+        }
+        write_lines(out, &part, marked.filter(|_| name == first))?;
     }
     Ok(())
 }
 
+/// Returns true if a cell holds a sentence; the first column holds names.
 fn has_sentences(table: &Table) -> bool {
-    let mut cells = table.row_iter().flat_map(comfy_table::Row::cell_iter).map(Cell::content);
+    let cells = table.row_iter().flat_map(|row| row.cell_iter().skip(1));
+    let mut cells = cells.map(Cell::content);
     cells.any(|text| text.chars().count() > SENTENCE && text.contains(' '))
 }
 
@@ -140,6 +158,21 @@ mod tests {
         write_within(&mut out, table, None, width).unwrap();
         let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn long_names_wrap_and_figures_stay() {
+        for name in ["n".repeat(255), "a name of many words ".repeat(12)] {
+            let mut figures = new_table((0..13).map(|i| format!("COLUMN {i}")).collect());
+            figures
+                .add_row((0..13).map(|i| if i == 0 { name.clone() } else { format!("{i} GiB") }));
+            let lines = written(&figures, 80);
+            assert!(lines.iter().all(|line| line.len() <= 80), "{lines:#?}");
+            for i in 1..13 {
+                let cell = format!("{i} GiB");
+                assert!(lines.iter().any(|line| line.contains(&cell)), "{cell}: {lines:#?}");
+            }
+        }
     }
 
     #[test]

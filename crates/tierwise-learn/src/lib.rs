@@ -23,6 +23,7 @@ use tierwise_core::learn::{Agent, Learning, Objective};
 mod agent;
 mod annealing;
 pub mod forest;
+mod model_file;
 pub mod sac;
 
 pub use agent::SacAgent;
@@ -61,7 +62,7 @@ impl Learning for Learners {
                 Forest::parse(model, SLOWDOWN.1).map_err(|error| error.to_string())?,
             ));
         }
-        let bytes = std::fs::read(model).map_err(|error| {
+        let bytes = model_file::read(model.as_ref()).map_err(|error| {
             format!("{model}: {error}; allowed: \"{}\", or the path of an ONNX file", SLOWDOWN.0)
         })?;
         Ok(Box::new(Forest::parse(model, &bytes).map_err(|error| error.to_string())?))

@@ -4,6 +4,7 @@
 //! and waits for the action ([`crate::remote`], [`crate::running`]). When the environment is
 //! closed, the agent finds its channel closed and leaves the run.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,9 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// A run may last this many times the episode, so that the last action of an episode has an
 /// outcome, and a service without requests still ends.
 const RUNS_ON: u32 = 2;
+
+/// Allowed lengths of an episode, as in a scenario.
+const DURATION_S: RangeInclusive<f64> = 0.001..=10_000_000.0;
 
 /// A scenario under a recipe whose learner is the caller of [`Environment::step`].
 #[pyclass(module = "tierwise._tierwise")]
@@ -54,7 +58,7 @@ impl Environment {
     ) -> PyResult<Self> {
         let recipe = input::recipe(recipe)?;
         let mut read = input::scenario(&scenario, &ScenarioChanges { overrides, load })?;
-        let wanted = duration_s.map(Duration::try_from_secs_f64).transpose().map_err(refuse)?;
+        let wanted = duration_s.map(|s| input::seconds("duration_s", s, DURATION_S)).transpose()?;
         let duration = episode(&scenario, &read, wanted)?;
         read.duration = duration.checked_mul(RUNS_ON);
         let switch = Arc::new(Switch::new());

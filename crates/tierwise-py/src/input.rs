@@ -1,11 +1,14 @@
 //! Reads scenarios and recipes, with what Python changes in them.
 
-use std::fs;
+use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
 
 use pyo3::PyResult;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::scenario::Scenario;
+use tierwise_trace::pipe;
 use toml::{Table, Value};
 
 use crate::error::{refuse, unreadable};
@@ -48,8 +51,34 @@ pub(crate) fn recipe(name: &str) -> PyResult<Recipe> {
     Recipe::named(name).map_err(|error| refuse(error.problem))
 }
 
+/// Size limit of a scenario or recipe in bytes, as in the `tierwise` command: a device may have no
+/// end.
+const MAX_TEXT: u64 = 4 << 20;
+
 fn text(path: &Path) -> PyResult<String> {
-    fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+    let mut text = String::new();
+    let read = pipe::open(path).and_then(|file| file.take(MAX_TEXT).read_to_string(&mut text));
+    read.map_err(|error| unreadable(path, &error))?;
+    if text.len() as u64 == MAX_TEXT {
+        return Err(refuse(format!("{}: it is larger than 4 MiB", path.display())));
+    }
+    Ok(text)
+}
+
+/// A time in seconds of virtual time.
+///
+/// # Errors
+/// It is not within the allowed ones.
+pub(crate) fn seconds(
+    name: &str,
+    seconds: f64,
+    allowed: RangeInclusive<f64>,
+) -> PyResult<Duration> {
+    if allowed.contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    let (least, most) = allowed.into_inner();
+    Err(refuse(format!("{name}: found {seconds}; allowed: {least} to {most} seconds")))
 }
 
 fn changed(file: &str, text: &str, changes: &ScenarioChanges<'_>) -> Result<String, String> {

@@ -1,11 +1,12 @@
 //! Runs of a scenario, from start to end.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use tierwise_sim::run::{Prepared, RunOptions, run};
+use tierwise_sim::run::{Prepared, RunOptions, Watch, run};
 
 use crate::callable::{Callable, Thrown, leave};
 use crate::error::refuse;
@@ -13,16 +14,19 @@ use crate::input::{self, ScenarioChanges};
 use crate::stop;
 use crate::switch::Switch;
 
-/// Rounds of the engine between two checks for Ctrl-C: a round takes microseconds to milliseconds,
-/// and acquiring Python's lock takes about as long as the shortest round. A recipe that is never
-/// woken has one round only, and cannot be interrupted.
-const ROUNDS_BETWEEN_SIGNALS: u32 = 64;
+/// Time between two checks for Ctrl-C: too short to be noticed, and long beside the microseconds
+/// for which a check takes Python's lock.
+const BETWEEN_SIGNALS: Duration = Duration::from_millis(50);
+
+/// Allowed intervals of the timeline, as in the `tierwise` command: a millisecond to a day.
+const TIMELINE_S: RangeInclusive<f64> = 0.001..=86_400.0;
 
 /// A scenario with its traces loaded, to be run any number of times.
 #[pyclass(module = "tierwise._tierwise")]
 pub struct Simulation {
     prepared: Prepared,
     switch: Arc<Switch>,
+    thrown: Thrown,
 }
 
 #[pymethods]
@@ -40,7 +44,9 @@ impl Simulation {
         let switch = Arc::new(Switch::new());
         let learning = Arc::clone(&switch);
         let prepared = py.detach(|| Prepared::load(scenario)).map_err(refuse)?;
-        Ok(Self { prepared: prepared.with_learning(learning), switch })
+        let thrown = Thrown::default();
+        let prepared = prepared.with_learning(learning).with_watch(for_signals(&thrown));
+        Ok(Self { prepared, switch, thrown })
     }
 
     /// The result, and the timeline if an interval is given, as JSON.
@@ -54,18 +60,17 @@ impl Simulation {
         timeline_s: Option<f64>,
     ) -> PyResult<String> {
         let recipe = input::recipe(recipe)?;
-        let timeline = timeline_s.map(Duration::try_from_secs_f64).transpose().map_err(refuse)?;
+        let timeline =
+            timeline_s.map(|s| input::seconds("timeline_s", s, TIMELINE_S)).transpose()?;
         let options = RunOptions { seed, timeline, ..RunOptions::default() };
-        let thrown = Thrown::default();
         self.switch.set(match agent {
-            Some(function) => Arc::new(Callable::new(function, Arc::clone(&thrown))),
+            Some(function) => Arc::new(Callable::new(function, Arc::clone(&self.thrown))),
             None => tierwise_learn::learning(),
         });
-        let mut progress = listen(&thrown);
         let output = py.detach(|| {
-            stop::unless_stopped(|| run(&self.prepared, &recipe, &options, &mut progress))
+            stop::unless_stopped(|| run(&self.prepared, &recipe, &options, &mut |_| ()))
         });
-        let thrown = thrown.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thrown = self.thrown.lock().unwrap_or_else(PoisonError::into_inner).take();
         let output = match (output, thrown) {
             (Some(output), _) => output.map_err(refuse)?,
             (None, Some(error)) => return Err(error),
@@ -76,14 +81,18 @@ impl Simulation {
     }
 }
 
-/// Ends the run with the exception of a signal handler.
-fn listen(thrown: &Thrown) -> impl FnMut(f64) {
-    let mut rounds = 0_u32;
-    move |_| {
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS_BETWEEN_SIGNALS) {
-            let checked = Python::attach(|py| py.check_signals());
-            checked.unwrap_or_else(|error| leave(thrown, error));
+/// Ends a run with the exception of a signal handler.
+fn for_signals(thrown: &Thrown) -> Watch {
+    let (thrown, checked) = (Arc::clone(thrown), Mutex::new(Instant::now()));
+    Watch::new(move || {
+        // A run is one thread: nobody else waits for this.
+        let mut checked = checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if checked.elapsed() < BETWEEN_SIGNALS {
+            return;
         }
-    }
+        let signals = Python::attach(|py| py.check_signals());
+        *checked = Instant::now();
+        drop(checked);
+        signals.unwrap_or_else(|error| leave(&thrown, error));
+    })
 }

@@ -17,6 +17,7 @@ pub mod generate;
 pub mod import;
 pub mod model;
 pub mod new_trace;
+pub mod pipe;
 pub mod reader;
 pub mod record;
 pub mod sequence;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::format::frame::{ALLOWANCE_BYTES, FrameKind, HEAD_BYTES, Head, MAX_RATIO, max_unpacked};
 use crate::format::lifetimes::Lifetimes;
 use crate::format::{MAGIC, PREAMBLE_BYTES, Totals, VERSION, window_codec};
+use crate::pipe;
 use crate::{CacheModel, Header, TraceError, Window, WindowSource};
 
 /// Reads a trace. Its frames may unpack to at most [`max_unpacked`] of the bytes read so far, so
@@ -38,7 +39,7 @@ impl TraceReader<BufReader<File>> {
     /// # Errors
     /// The file cannot be read, or is not a trace of a version that this reader knows.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|source| TraceError::io(path, source))?;
+        let file = pipe::open(path).map_err(|source| TraceError::io(path, source))?;
         Self::new(path, BufReader::new(file))
     }
 }

@@ -72,7 +72,7 @@ fn recorder_and_lackey_agree() {
     let (directory, mut recording) = prepare("counts");
     let flags = ["-O1", "-static", "-nostdlib", "-fno-stack-protector", "-mno-sse"];
     let program = compile(&recorder_directory().join("tests/bare.c"), &flags, directory.path());
-    recording.command = vec![program.to_string_lossy().into_owned()];
+    recording.command = vec![program.clone().into()];
     recording.llc = parse_geometry("16KiB/4").unwrap();
     record(&recording, |_| {}).unwrap();
     let recorded = windows_of(&recording.out);

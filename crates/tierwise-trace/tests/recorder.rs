@@ -306,6 +306,19 @@ fn mistakes_are_reported_with_the_remedy() {
 }
 
 #[test]
+fn recording_without_window_replaces_nothing() {
+    let (_directory, mut options) = prepare("counts");
+    options.command = ["/bin/sh", "-c", "kill -KILL $$"].map(Into::into).to_vec();
+    options.overwrite = true;
+    let summary = record(&options, |_| {}).unwrap();
+    assert_eq!((summary.totals.windows, summary.complete), (0, false));
+    assert!(!options.out.exists());
+    std::fs::write(&options.out, "old").unwrap();
+    record(&options, |_| {}).unwrap();
+    assert_eq!(std::fs::read_to_string(&options.out).unwrap(), "old");
+}
+
+#[test]
 fn killed_program_leaves_complete_trace() {
     let (directory, mut options) = prepare("abort");
     options.window_instructions = 10_000;
@@ -332,7 +345,7 @@ fn executable(directory: &std::path::Path, name: &str, content: &[u8]) -> String
 
 /// Puts a shell in front of the command, which the script executes.
 fn behind_shell(options: &mut RecordOptions, script: &str) {
-    let shell = ["/bin/sh", "-c", script, "shell"].map(str::to_owned);
+    let shell = ["/bin/sh", "-c", script, "shell"].map(Into::into);
     options.command.splice(0..0, shell);
 }
 

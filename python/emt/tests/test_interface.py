@@ -67,6 +67,59 @@ def test_unpaired_start_and_end_are_refused() -> None:
         emt.EMT.end()
 
 
+def test_another_copy_of_the_module_does_not_track_too(program: Program) -> None:
+    printed = program(
+        """
+        import importlib, sys
+        import tierwise.emt as emt, tierwise.emt.process as process
+        emt.start()
+        importlib.reload(process)
+        try:
+            process.PROCESS.start(emt.Settings())
+        except Exception as error:
+            print(error)
+        for name in [name for name in sys.modules if name.startswith("tierwise")]:
+            del sys.modules[name]
+        import tierwise.emt as again
+        try:
+            again.start()
+        except again.AlreadyTracking as error:
+            print(error)
+        emt.end()
+        again.start()
+        print(again.end().reason)
+        """
+    )
+    first, second, end = printed.stdout.splitlines()
+    assert first.startswith("another copy of tierwise.emt tracks this process")
+    assert second == first
+    assert end == "ended"
+
+
+def test_tracking_that_still_ends_is_no_missing_kernel(program: Program) -> None:
+    printed = program(
+        """
+        import threading, tierwise.emt as emt
+        refused = set()
+        def often():
+            for _ in range(100):
+                try:
+                    emt.start(emt.Settings(sample_interval=0.01))
+                except emt.EmtError as error:
+                    refused.add(type(error).__name__)
+                try:
+                    emt.end()
+                except emt.NotTracking:
+                    pass
+        threads = [threading.Thread(target=often) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        print(refused - {"AlreadyTracking"})
+        """
+    )
+    assert printed.stdout.strip() == "set()"
+
+
 def test_an_exception_goes_through_the_block() -> None:
     with pytest.raises(ZeroDivisionError), emt.tiering(sample_interval=QUICK):
         raise ZeroDivisionError
@@ -263,7 +316,8 @@ def test_an_environment_variable_switches_it_on(program: Program, tmp_path: Path
         "print('tierwise.emt' in sys.modules and sys.modules['tierwise.emt'].stats().active)"
     )
     assert program(text).stdout.strip() == "False"
-    assert program(text, TIERWISE_EMT="0").stdout.strip() == "False"
+    for off in ("0", "false", "No"):
+        assert program(text, TIERWISE_EMT=off).stdout.strip() == "False"
     metrics = tmp_path / "metrics"
     assert (
         program(text, TIERWISE_EMT="1", TIERWISE_EMT_METRICS=str(metrics)).stdout.strip() == "True"
@@ -361,11 +415,23 @@ def test_nodes_must_be_a_list() -> None:
         ("overhead_budget", None),
         ("mem_pressure", None),
         ("fast_nodes", "1"),
+        ("sample_interval", True),
+        ("mem_pressure", True),
     ],
 )
 def test_values_of_other_types_are_refused(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{value!r}.*; allowed"):
         emt.Settings(**{name: value})  # type: ignore[arg-type]
+
+
+def test_arguments_of_nonsense_are_refused_in_words() -> None:
+    with pytest.raises(ValueError, match="settings is 5; allowed: a Settings"):
+        emt.start(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="callback is 5; allowed: a function"):
+        emt.start(callback=5)  # type: ignore[arg-type]
+    for mask in ("x", 1.5, True, -1):
+        with pytest.raises(ValueError, match=f"mask is {mask!r}; allowed: a bit"):
+            emt.EMT.start(mask, "1GiB", QUICK)  # type: ignore[arg-type]
 
 
 def test_a_misspelt_variable_names_the_nearest() -> None:

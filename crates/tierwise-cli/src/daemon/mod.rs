@@ -3,12 +3,14 @@
 mod report;
 mod tenant;
 
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::{Args, Subcommand};
 use tierwised::control::ControlCommand;
 
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 use crate::live::Socket;
 use crate::output;
 
@@ -65,7 +67,7 @@ struct Plain {
 struct Policy {
     /// A policy's name (see `tierwise policies`), or the path of a recipe file.
     #[arg(value_name = "NAME")]
-    recipe: String,
+    recipe: OsString,
     #[command(flatten)]
     plain: Plain,
 }
@@ -106,14 +108,22 @@ impl Policy {
     fn execute(&self) -> CommandResult {
         // The daemon opens the file, from another directory.
         let recipe = match std::path::absolute(&self.recipe) {
-            Ok(path) if is_file_name(&self.recipe) => path.display().to_string(),
+            Ok(path) if is_file_name(&self.recipe) => path.into_os_string(),
             _ => self.recipe.clone(),
         };
+        let recipe = recipe.into_string().map_err(|recipe| {
+            Failure::User(format!(
+                "{}: is not UTF-8, as the names in the daemon's configuration are; give the recipe \
+                 another name, or link to it under one",
+                recipe.display()
+            ))
+        })?;
         self.plain.send(&ControlCommand::Policy { recipe })
     }
 }
 
 /// Returns true for a recipe file, by the daemon's rule.
-fn is_file_name(recipe: &str) -> bool {
-    recipe.contains('/') || recipe.ends_with(".toml")
+fn is_file_name(recipe: &OsStr) -> bool {
+    let bytes = recipe.as_bytes();
+    bytes.contains(&b'/') || bytes.ends_with(b".toml")
 }

@@ -2,17 +2,21 @@
 
 use std::io::Write;
 
+use anstyle::Style;
+
 use super::live::LiveStory;
 use super::print::{against, size};
 use crate::failure::CommandResult;
 use crate::live::words;
 use crate::number::{counted, grouped};
+use crate::prose::paragraph;
 use crate::table::{new_table, write_table};
+
+const PLAIN: Style = Style::new();
 
 /// Prints the story.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
-    writeln!(
-        out,
+    let told = format!(
         "{} under {}, {}; tierwised {}{}",
         story.tenant,
         story.policy,
@@ -23,7 +27,8 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
         } else {
             format!(": {}", story.mode_reason)
         }
-    )?;
+    );
+    paragraph(out, PLAIN, "", &told)?;
     let known = [
         story.p99_ms.map(|ms| format!("P99 {ms:.2} ms")),
         story.slo_ms.map(|ms| format!("SLO {ms:.2} ms")),
@@ -33,7 +38,7 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     if !known.is_empty() {
-        writeln!(out, "{}", known.join(", "))?;
+        paragraph(out, PLAIN, "", &known.join(", "))?;
     }
     writeln!(out)?;
     holdings(out, story)?;
@@ -48,10 +53,10 @@ fn holdings(out: &mut impl Write, story: &LiveStory) -> CommandResult {
             .share_bytes
             .map_or_else(String::new, |share| format!("; its share is {}", size(share)));
         let (tier, bytes, limits) = (&held.tier, size(held.bytes), against(&held.as_recorded()));
-        writeln!(out, "In {tier} it holds {bytes}; {limits}{share}.")?;
+        paragraph(out, PLAIN, "", &format!("In {tier} it holds {bytes}; {limits}{share}."))?;
     }
     if !story.because.is_empty() {
-        writeln!(out, "That is because {}.", story.because)?;
+        paragraph(out, PLAIN, "", &format!("That is because {}.", story.because))?;
     }
     Ok(writeln!(out)?)
 }
@@ -62,7 +67,8 @@ fn decisions(out: &mut impl Write, story: &LiveStory) -> CommandResult {
     }
     writeln!(out, "The last changes of its share:")?;
     for decision in &story.decisions {
-        writeln!(out, "  {:9.1} s  {}", decision.at, words::decision(decision))?;
+        let at = format!("  {:9.1} s  ", decision.at);
+        paragraph(out, PLAIN, &at, &words::decision(decision))?;
     }
     Ok(writeln!(out)?)
 }
@@ -92,6 +98,7 @@ mod tests {
     use super::*;
     use crate::explain::live::collect;
     use crate::live::sample;
+    use crate::output;
 
     #[test]
     fn share_holdings_reasons_and_moves_are_printed() {
@@ -112,5 +119,17 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("batch"), "{text}");
+    }
+
+    #[test]
+    fn every_line_keeps_to_the_width() {
+        let mut snapshot = sample::snapshot();
+        snapshot.tenants[0].name = "n".repeat(255);
+        snapshot.decisions[0].tenant.clone_from(&snapshot.tenants[0].name);
+        let mut out = Vec::new();
+        print(&mut out, &collect(&snapshot, &snapshot.tenants[0])).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        let width = usize::from(output::width());
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
     }
 }

@@ -1,6 +1,5 @@
 //! `tierwise trace export` and `import`: converts to and from other tools' formats.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, stdin};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use tierwise_trace::CacheModel;
 use tierwise_trace::cache::{self, parse_geometry};
 use tierwise_trace::export::{self, export};
 use tierwise_trace::import::lackey::{ImportError, ImportOptions, import};
+use tierwise_trace::pipe;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::record::DEFAULT_WINDOW_INSTRUCTIONS;
 use tierwise_trace::writer::WriterOptions;
@@ -139,7 +139,7 @@ impl Import {
             Box::new(BufReader::new(stdin()))
         } else {
             let refuse = |error: io::Error| cannot_read(&self.from, &error);
-            Box::new(BufReader::new(File::open(&self.from).map_err(refuse)?))
+            Box::new(BufReader::new(pipe::open(&self.from).map_err(refuse)?))
         };
         let totals =
             import(input, &self.from, &self.to, &options).map_err(|error| match error {

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use anstyle::Style;
 use clap::Args;
 use serde::Serialize;
 use tierwise_core::units::Bytes;
@@ -14,6 +15,7 @@ use tierwise_trace::{Header, WindowSource};
 use crate::failure::{CommandResult, Failure};
 use crate::number::{counted, grouped};
 use crate::output;
+use crate::prose::{paragraph, printable};
 
 /// Summarise traces: command, host, windows, pages, misses and phases.
 #[derive(Debug, Args)]
@@ -103,41 +105,21 @@ impl Overview {
     }
 }
 
-/// Columns before a property's value.
-const INDENT: usize = 16;
-
-/// Wraps a text into lines of this many letters; a longer word has a line of its own.
-fn wrapped(text: &str, letters: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if line.is_empty() {
-            line.push_str(word);
-        } else if line.chars().count() + 1 + word.chars().count() <= letters {
-            line.push(' ');
-            line.push_str(word);
-        } else {
-            lines.push(word.to_owned());
-        }
-    }
-    lines
-}
-
 /// Prints an overview as aligned lines.
 pub fn print(o: &Overview) -> CommandResult {
     let mut out = anstream::stdout().lock();
     let cache = &o.header.cache;
     let phases: Vec<String> =
         o.phases.iter().map(|p| format!("{} from window {}", p.name, p.first_window)).collect();
-    writeln!(out, "{} ({})", o.file, Bytes(o.file_bytes))?;
-    let room = usize::from(output::width()).saturating_sub(INDENT);
+    writeln!(out, "{} ({})", printable(&o.file), Bytes(o.file_bytes))?;
     let mut line = |what: &str, value: String| {
         // The header and the marks come from the file: a terminal must not obey them.
-        let lines = wrapped(&shown(value.as_bytes()).to_string(), room);
-        let mut names = [what].into_iter().chain(std::iter::repeat(""));
-        lines
-            .iter()
-            .try_for_each(|part| writeln!(out, "  {:<14}{part}", names.next().unwrap_or_default()))
+        paragraph(
+            &mut out,
+            Style::new(),
+            &format!("  {what:<14}"),
+            &shown(value.as_bytes()).to_string(),
+        )
     };
     line("command", o.header.command.join(" "))?;
     line("recorded on", o.header.host.clone())?;

@@ -67,6 +67,21 @@ fn broken_stderr_changes_no_exit_code() {
 }
 
 #[test]
+fn limit_of_file_size_is_named() {
+    let directory = Directory::new();
+    let (scenario, out) = (directory.write("tiny.toml", TINY), directory.name("out.jsonl"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 0; exec \"$@\"", "shell"]);
+    shell.arg(assert_cmd::cargo::cargo_bin!("tierwise"));
+    shell.args(["simulate", &scenario, "--policy", "static", "--interval", "100ms", "-o", &out]);
+    let output = shell.output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("out.jsonl: cannot be written: File too large"), "{message}");
+    assert_eq!(directory.files(), ["tiny.toml"]);
+}
+
+#[test]
 fn unwritable_file_is_named() {
     let directory = Directory::new();
     let scenario = directory.write("tiny.toml", TINY);

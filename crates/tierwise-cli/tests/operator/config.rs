@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -157,4 +158,16 @@ fn configuration_reference_is_up_to_date() {
 fn a_file_without_end_is_refused() {
     let message = refused(&["config", "check", "--file-only", "/dev/zero"]);
     assert!(message.contains("/dev/zero: cannot be read: it is larger than 4 MiB"), "{message}");
+}
+
+#[test]
+fn pipe_without_writer_is_refused() {
+    let directory = Directory::new();
+    let pipe = directory.name("pipe.toml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let message = refused(&["config", "check", "--file-only", &pipe]);
+    assert!(message.contains("pipe.toml: cannot be read: it is a FIFO"), "{message}");
+    let config = directory.write("c.toml", &format!("policy = \"{pipe}\"\n"));
+    let message = refused(&["config", "check", "--file-only", &config]);
+    assert!(message.contains("pipe.toml:1: cannot be read: it is a FIFO"), "{message}");
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use candle_core::Tensor;
 use prost::Message;
 
-use super::weights::write_beside;
+use super::weights::save;
 use super::{STATE, Sac, SacError};
 
 /// Version of the file format: 8 came with ONNX 1.11 (2022), and every current runtime reads it.
@@ -203,6 +203,6 @@ impl Sac {
                 version: Some(OPERATOR_SET),
             }],
         };
-        write_beside(path.as_ref(), &model.encode_to_vec())
+        save(path.as_ref(), &model.encode_to_vec())
     }
 }

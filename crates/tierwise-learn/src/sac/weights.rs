@@ -6,8 +6,6 @@
 //! a loaded learner acts as the saved one did and continues to learn from new transitions.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io::Write;
 use std::path::Path;
 
 use candle_core::{Device, Tensor, Var};
@@ -20,6 +18,7 @@ use super::learner::Networks;
 use super::mlp::{LAYERS, Mlp};
 use super::policy::actor_shapes;
 use super::{Sac, SacConfig, SacError};
+use crate::model_file;
 
 const LOG_TEMPERATURE: &str = "log_temperature";
 
@@ -60,7 +59,7 @@ impl Sac {
     /// # Errors
     /// [`SacError::Io`] if the file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), SacError> {
-        write_beside(path.as_ref(), &self.to_bytes()?)
+        save(path.as_ref(), &self.to_bytes()?)
     }
 
     /// A learner with the weights of [`Self::save`]; `seed` is the seed of its noise.
@@ -72,7 +71,8 @@ impl Sac {
     /// not finite.
     pub fn load(path: impl AsRef<Path>, config: &SacConfig, seed: u64) -> Result<Self, SacError> {
         let path = path.as_ref();
-        let bytes = fs::read(path).map_err(|source| SacError::Io { path: path.into(), source })?;
+        let bytes =
+            model_file::read(path).map_err(|source| SacError::Io { path: path.into(), source })?;
         Self::read(&path.display().to_string(), &bytes, config, seed)
     }
 
@@ -94,22 +94,9 @@ impl Sac {
     }
 }
 
-/// Writes a file under another name in the same directory, then renames it: a reader never gets
-/// half a file.
-pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
-    let fail = |source| SacError::Io { path: path.into(), source };
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // The usual mode of a new file, which the umask reduces.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(directory.unwrap_or(Path::new("."))).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    file.persist(path).map_err(|error| fail(error.error))?;
-    Ok(())
+/// Writes a model as a file.
+pub(super) fn save(path: &Path, bytes: &[u8]) -> Result<(), SacError> {
+    model_file::write(path, bytes).map_err(|source| SacError::Io { path: path.into(), source })
 }
 
 /// Takes tensors out of a file and checks each.

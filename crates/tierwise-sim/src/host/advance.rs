@@ -12,6 +12,70 @@ use crate::workload::{WorkloadKind, WorkloadState};
 /// below two percent of the change within one step, and the next step continues from there.
 const ROUNDS: usize = 6;
 
+/// The running workloads in one step. What the rounds read stands together: with a thousand
+/// workloads, most of the time of a run would else be spent on fetching it.
+struct Running {
+    all: Vec<RunningWorkload>,
+    tiers: usize,
+    /// Loads and stores of each workload's window that each memory serves.
+    served: Vec<(f64, f64)>,
+}
+
+struct RunningWorkload {
+    workload: usize,
+    /// Its place in [`Running::served`].
+    first: usize,
+    /// `None` for a service.
+    window: Option<WindowLoad>,
+}
+
+impl Running {
+    fn served(&self, one: &RunningWorkload) -> &[(f64, f64)] {
+        &self.served[one.first..one.first + self.tiers]
+    }
+}
+
+/// What the length of a window depends on, beside the memory.
+struct WindowLoad {
+    cpu_ns: f64,
+    overlap: f64,
+    dilation: f64,
+    parallelism: f64,
+    /// Fast memory caches slow memory, without software.
+    beside_slow: bool,
+}
+
+impl WindowLoad {
+    fn time(&self, served: &[(f64, f64)], loads: &[f64], stores: &[f64]) -> f64 {
+        let cost = |(l, s): (f64, f64), t: usize| l * loads[t] + s * stores[t];
+        let mut memory: f64 = served.iter().enumerate().map(|(t, &served)| cost(served, t)).sum();
+        if self.beside_slow {
+            // Fast memory is read first, to find that the line is not there.
+            memory += cost(served[1], 0);
+        }
+        (self.dilation * (self.cpu_ns + memory / self.overlap) / self.parallelism).max(1.0)
+    }
+
+    /// Adds bytes per nanosecond. A store that misses fetches its line and later writes it back.
+    fn add_demand(&self, served: &[(f64, f64)], window_ns: f64, demand: &mut [(f64, f64)]) {
+        let lines = LINE * self.dilation / window_ns;
+        for ((read, write), (loads, stores)) in demand.iter_mut().zip(served) {
+            *read += (loads + stores) * lines;
+            *write += stores * lines;
+        }
+        if self.beside_slow
+            && let [fast, slow] = demand
+        {
+            // A miss reads fast memory in vain, writes the line there, and sends the line that was
+            // there away.
+            let missed = (served[1].0 + served[1].1) * lines;
+            fast.0 += missed;
+            fast.1 += missed;
+            slow.1 += missed;
+        }
+    }
+}
+
 impl SimulatedHost {
     /// Advances to `wake`, or to the earliest of the following: the end of a workload's window, a
     /// start or stop, the quantum.
@@ -61,21 +125,25 @@ impl SimulatedHost {
     fn window_times(&mut self) -> Vec<f64> {
         let tiers = self.topology.tiers.len();
         let mut times = vec![0.0; self.workloads.len()];
+        let running = self.running();
         for _ in 0..ROUNDS {
             let loads: Vec<f64> =
                 (0..tiers).map(|t| self.machine.tiers[t].load_at(self.utilisation[t])).collect();
             let stores: Vec<f64> =
                 (0..tiers).map(|t| self.machine.tiers[t].store_at(self.utilisation[t])).collect();
             let mut demand = self.copies.rates(self.now);
-            for (i, time) in times.iter_mut().enumerate() {
-                if self.workloads[i].state != WorkloadState::Running {
-                    continue;
-                }
-                match &self.workloads[i].kind {
-                    WorkloadKind::Service(service) => service.add_demand(&mut demand),
-                    WorkloadKind::Windows { .. } => {
-                        *time = self.window_time(i, &loads, &stores);
-                        self.add_demand(i, *time, &mut demand);
+            for one in &running.all {
+                match &one.window {
+                    None => {
+                        if let Some(service) = self.workloads[one.workload].service() {
+                            service.add_demand(&mut demand);
+                        }
+                    }
+                    Some(window) => {
+                        let served = running.served(one);
+                        let time = window.time(served, &loads, &stores);
+                        times[one.workload] = time;
+                        window.add_demand(served, time, &mut demand);
                     }
                 }
             }
@@ -85,56 +153,44 @@ impl SimulatedHost {
                 self.utilisation[t] = f64::midpoint(self.utilisation[t], wanted);
             }
         }
-        self.throttle(&mut times);
+        self.throttle(&running, &mut times);
         times
     }
 
-    fn window_time(&self, i: usize, loads: &[f64], stores: &[f64]) -> f64 {
-        let workload = &self.workloads[i];
-        let overlap = self.schedules[i].memory_level_parallelism;
-        let cost = |(l, s): (f64, f64), t: usize| l * loads[t] + s * stores[t];
-        let mut memory: f64 = (0..loads.len()).map(|t| cost(workload.served(t), t)).sum();
-        if workload.slow.is_some() {
-            // Fast memory is read first, to find that the line is not there.
-            memory += cost(workload.served(1), 0);
+    fn running(&self) -> Running {
+        let tiers = self.topology.tiers.len();
+        let mut running =
+            Running { all: Vec::with_capacity(self.workloads.len()), tiers, served: Vec::new() };
+        for (i, (workload, schedule)) in self.workloads.iter().zip(&self.schedules).enumerate() {
+            if workload.state != WorkloadState::Running {
+                continue;
+            }
+            let window = match workload.kind {
+                WorkloadKind::Service(_) => None,
+                WorkloadKind::Windows { .. } => Some(WindowLoad {
+                    cpu_ns: workload.window.instructions as f64 * self.machine.instruction_ns,
+                    overlap: schedule.memory_level_parallelism,
+                    dilation: f64::from(workload.windows.dilation()),
+                    parallelism: workload.parallelism,
+                    beside_slow: workload.slow.is_some(),
+                }),
+            };
+            running.all.push(RunningWorkload { workload: i, first: running.served.len(), window });
+            running.served.extend((0..tiers).map(|t| workload.served(t)));
         }
-        let cpu = workload.window.instructions as f64 * self.machine.instruction_ns;
-        let dilation = f64::from(workload.windows.dilation());
-        (dilation * (cpu + memory / overlap) / workload.parallelism).max(1.0)
-    }
-
-    /// Adds bytes per nanosecond. A store that misses fetches its line and later writes it back.
-    fn add_demand(&self, i: usize, window_ns: f64, demand: &mut [(f64, f64)]) {
-        let workload = &self.workloads[i];
-        let lines = LINE * f64::from(workload.windows.dilation()) / window_ns;
-        for (t, (read, write)) in demand.iter_mut().enumerate() {
-            let (loads, stores) = workload.served(t);
-            *read += (loads + stores) * lines;
-            *write += stores * lines;
-        }
-        if workload.slow.is_some()
-            && let [fast, slow] = demand
-        {
-            // A miss reads another line in fast memory, writes its own line there, and writes the
-            // other line to slow memory.
-            let missed = workload.served(1);
-            let missed = (missed.0 + missed.1) * lines;
-            fast.0 += missed;
-            fast.1 += missed;
-            slow.1 += missed;
-        }
+        running
     }
 
     /// No workload gets more than the peak bandwidth: workloads that use a saturated tier are
     /// slowed down to it.
-    fn throttle(&self, times: &mut [f64]) {
-        for (workload, time) in self.workloads.iter().zip(times) {
-            let uses = |t: usize| workload.served(t) != (0.0, 0.0);
-            let worst = (0..self.utilisation.len())
-                .filter(|&t| uses(t))
-                .map(|t| self.utilisation[t] / SATURATION)
+    fn throttle(&self, running: &Running, times: &mut [f64]) {
+        for one in &running.all {
+            let served = running.served(one).iter().zip(&self.utilisation);
+            let worst = served
+                .filter(|(served, _)| **served != (0.0, 0.0))
+                .map(|(_, utilisation)| utilisation / SATURATION)
                 .fold(1.0, f64::max);
-            *time *= worst;
+            times[one.workload] *= worst;
         }
     }
 

@@ -26,6 +26,7 @@ use crate::error::SimError;
 use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::monitor::Monitors;
+use crate::run::Watch;
 use crate::stats::Stats;
 use crate::workload::{Work, Workload, WorkloadState};
 
@@ -89,6 +90,7 @@ pub struct SimulatedHost {
     budget: Budget,
     seed: u64,
     check: bool,
+    watch: Watch,
 }
 
 impl SimulatedHost {
@@ -127,12 +129,18 @@ impl SimulatedHost {
             budget: Budget::default(),
             seed,
             check: false,
+            watch: Watch::default(),
         }
     }
 
     /// Runs the checkers after every step from now on.
     pub fn set_check(&mut self, on: bool) {
         self.check = on;
+    }
+
+    /// Calls `watch` after steps.
+    pub(crate) fn watch(&mut self, watch: Watch) {
+        self.watch = watch;
     }
 
     /// Makes the checkers compare the moved bytes with a budget.
@@ -263,8 +271,11 @@ impl World for SimulatedHost {
         // A kernel thread that is still copying does not start its next round.
         let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
         let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
+        // A wait need not have a step.
+        self.watch.look();
         while !self.is_over() && !self.attention && !self.faulted && !is_due(self.now) {
             self.advance(wake, if self.signals.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
+            self.watch.look();
             if self.check {
                 self.verify()?;
             }

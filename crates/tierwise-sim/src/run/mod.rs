@@ -8,6 +8,7 @@ mod prepare;
 mod profile;
 mod samples;
 mod summary;
+mod watch;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
 pub use profile::{ProfileFile, ProfilePoint, read_profile};
 pub use samples::{IntervalSample, samples};
+pub use watch::Watch;
 
 use crate::error::SimError;
 use crate::host::{Injection, SimulatedHost};

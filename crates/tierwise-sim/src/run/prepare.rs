@@ -11,9 +11,9 @@ use tierwise_trace::generate::{self, GeneratorSpec};
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::{Window, WindowSource};
 
-use super::RunOptions;
 use super::fit::{check_lengths, check_page_size, check_sizes, check_slo, impossible};
 use super::profile::read_profile;
+use super::{RunOptions, Watch};
 use crate::bound::Bounds;
 use crate::error::SimError;
 use crate::granule::median_touch;
@@ -34,6 +34,7 @@ pub struct Prepared {
     ready: Vec<Ready>,
     tenants: Vec<TenantSpec>,
     learning: Option<Arc<dyn Learning>>,
+    watch: Watch,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -105,7 +106,7 @@ impl Prepared {
         let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         tierwise_core::tenant::check(&tenants, &machine.topology())?;
         let learning = Some(tierwise_learn::learning());
-        Ok(Self { scenario, machine, ready, tenants, learning })
+        Ok(Self { scenario, machine, ready, tenants, learning, watch: Watch::default() })
     }
 
     /// Returns the same workloads on a machine whose tiers have other sizes. Nothing is read again.
@@ -121,7 +122,7 @@ impl Prepared {
         let pairs = self.ready.iter().zip(&scenario.workloads);
         let ready = pairs.map(|(ready, workload)| ready.resized(workload, &machine)).collect();
         let (tenants, learning) = (self.tenants.clone(), self.learning.clone());
-        Ok(Self { scenario, machine, ready, tenants, learning })
+        Ok(Self { scenario, machine, ready, tenants, learning, watch: self.watch.clone() })
     }
 
     /// The scenario.
@@ -133,6 +134,16 @@ impl Prepared {
     #[must_use]
     pub fn with_learning(self, learning: Arc<dyn Learning>) -> Self {
         Self { learning: Some(learning), ..self }
+    }
+
+    /// Lets a caller look after the runs.
+    #[must_use]
+    pub fn with_watch(self, watch: Watch) -> Self {
+        Self { watch, ..self }
+    }
+
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// The learner of recipes that learn.
@@ -230,6 +241,7 @@ impl Prepared {
         if let Some(node) = node {
             host.manage(node);
         }
+        host.watch(self.watch.clone());
         host.set_check(options.check);
         host.set_budget(self.scenario.budget);
         host.inject(options.injection);

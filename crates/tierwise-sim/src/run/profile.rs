@@ -1,10 +1,12 @@
 //! Profiles as files: a tenant's throughput as a function of its fast memory.
 
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tierwise_core::profile::{Profile, ProfileError};
 use tierwise_core::units::Bytes;
+use tierwise_trace::pipe;
 
 use crate::error::SimError;
 
@@ -51,7 +53,8 @@ pub fn read_profile(path: &Path) -> Result<Profile, SimError> {
             path.display()
         ))
     };
-    let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
+    let text = pipe::open(path).and_then(io::read_to_string);
+    let text = text.map_err(|e| wrong(e.to_string()))?;
     let file: ProfileFile = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
     file.profile().map_err(|e| wrong(e.to_string()))
 }

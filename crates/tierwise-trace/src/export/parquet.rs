@@ -99,7 +99,7 @@ impl<W: Write + Send> ParquetTable<W> {
             }
         }
         self.rows += 1;
-        if self.rows == GROUP_ROWS { self.write_group() } else { Ok(()) }
+        if self.rows == GROUP_ROWS { self.write_group().map_err(of_system) } else { Ok(()) }
     }
 
     fn write_group(&mut self) -> io::Result<()> {
@@ -117,9 +117,20 @@ impl<W: Write + Send> ParquetTable<W> {
     /// # Errors
     /// The file could not be written.
     pub fn finish(mut self) -> io::Result<()> {
-        self.write_group()?;
-        self.writer.finish()?;
+        self.write_group().map_err(of_system)?;
+        self.writer.finish().map_err(|error| of_system(error.into()))?;
         Ok(())
+    }
+}
+
+/// Takes the system's error, such as that of a full disk, out of Parquet's.
+fn of_system(error: io::Error) -> io::Error {
+    match error.downcast::<ParquetError>() {
+        Ok(ParquetError::External(inner)) => {
+            inner.downcast::<io::Error>().map_or_else(io::Error::other, |error| *error)
+        }
+        Ok(other) => other.into(),
+        Err(error) => error,
     }
 }
 
@@ -143,4 +154,35 @@ fn write_column<W: Write + Send>(
     };
     column.close()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    /// A disk with room for the first bytes only.
+    struct FullDisk(usize);
+
+    impl Write for FullDisk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn full_disk_keeps_its_kind() {
+        for room in [0, 10, 100, 200] {
+            let mut table = ParquetTable::new(FullDisk(room), &[("n", ColumnKind::Whole)]).unwrap();
+            let filled = (0..100_000).try_for_each(|n| table.row(&[Cell::Whole(n)]));
+            let failed = filled.and_then(|()| table.finish()).unwrap_err();
+            assert_eq!(failed.kind(), io::ErrorKind::StorageFull, "{room}: {failed}");
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! Finds the ELF file of a command line, which QEMU needs.
 
-use std::fs::File;
+use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::RecordError;
+use crate::pipe;
 
 /// Maximum of scripts whose interpreter is a script: Linux stops after four
 /// (`BINPRM_MAX_RECURSION`).
@@ -20,20 +22,21 @@ pub(super) struct Resolved {
     /// The ELF file.
     pub program: PathBuf,
     /// The program's name, as the program itself reads it.
-    pub argv0: String,
+    pub argv0: OsString,
     /// The arguments after the name.
-    pub arguments: Vec<String>,
+    pub arguments: Vec<OsString>,
 }
 
 /// Finds the program in PATH and follows `#!` lines.
-pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
+pub(super) fn resolve(command: &[OsString]) -> Result<Resolved, RecordError> {
     let Some((name, arguments)) = command.split_first() else {
         return Err(RecordError::Option {
             option: "command",
             reason: "no program was named".into(),
         });
     };
-    let refuse = |reason: String| RecordError::Command { command: name.clone(), reason };
+    let refuse =
+        |reason: String| RecordError::Command { command: name.display().to_string(), reason };
     let mut program = find(name).map_err(|reason| refuse(reason.to_owned()))?;
     let mut argv0 = name.clone();
     let mut arguments = arguments.to_vec();
@@ -53,7 +56,7 @@ pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
             check_elf(&head).map_err(refuse)?;
             return Ok(Resolved { program, argv0, arguments });
         };
-        let script = program.to_string_lossy().into_owned();
+        let script = program.into_os_string();
         arguments.splice(0..0, argument.into_iter().chain([script]));
         argv0.clone_from(&interpreter);
         program = interpreter.into();
@@ -61,9 +64,9 @@ pub(super) fn resolve(command: &[String]) -> Result<Resolved, RecordError> {
     Err(refuse(format!("more than {MAX_INTERPRETERS} interpreters, one run by the other")))
 }
 
-fn find(name: &str) -> Result<PathBuf, &'static str> {
+fn find(name: &OsStr) -> Result<PathBuf, &'static str> {
     const MISSING: &str = "no such program; give its path, or a name that is found in PATH";
-    if !name.contains('/') {
+    if !name.as_bytes().contains(&b'/') {
         return search_path(name).ok_or(MISSING);
     }
     let path = PathBuf::from(name);
@@ -76,7 +79,7 @@ fn find(name: &str) -> Result<PathBuf, &'static str> {
 }
 
 /// Searches PATH for a program.
-pub(super) fn search_path(name: &str) -> Option<PathBuf> {
+pub(super) fn search_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
         .map(|directory| directory.join(name))
@@ -89,17 +92,17 @@ fn is_executable(path: &Path) -> bool {
 
 fn head_of(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    File::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    pipe::open(path)?.take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
 /// The interpreter of a script, and the one argument that it may have.
-fn interpreter(head: &[u8]) -> Option<(String, Option<String>)> {
+fn interpreter(head: &[u8]) -> Option<(OsString, Option<OsString>)> {
     let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.trim().splitn(2, [' ', '\t']);
-    let program = words.next().filter(|word| !word.is_empty())?.to_owned();
-    Some((program, words.next().map(|word| word.trim().to_owned())))
+    let mut words = line.trim_ascii().splitn(2, |&byte| byte == b' ' || byte == b'\t');
+    let word = |bytes: &[u8]| OsStr::from_bytes(bytes.trim_ascii()).to_owned();
+    let program = words.next().filter(|program| !program.is_empty())?;
+    Some((word(program), words.next().map(word)))
 }
 
 /// Checks the ELF header: magic, class (64-bit) and machine.
@@ -128,22 +131,34 @@ fn check_elf(head: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn script(directory: &Path, name: &str, text: &str) -> String {
+    fn script(directory: &Path, name: &str, text: &str) -> OsString {
         let path = directory.join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
-        path.to_string_lossy().into_owned()
+        path.into_os_string()
     }
 
     #[test]
     fn script_runs_interpreter_with_one_argument() {
         let directory = tempfile::tempdir().unwrap();
         let inner = script(directory.path(), "inner", "#!/bin/sh -e u\necho\n");
-        let outer = script(directory.path(), "outer", &format!("#!{inner}\n"));
+        let outer = script(directory.path(), "outer", &format!("#!{}\n", inner.display()));
         let resolved = resolve(&[outer.clone(), "x".into()]).unwrap();
         assert_eq!(resolved.program, Path::new("/bin/sh"));
         assert_eq!(resolved.argv0, "/bin/sh");
-        assert_eq!(resolved.arguments, ["-e u", &inner, &outer, "x"]);
+        assert_eq!(resolved.arguments, ["-e u".as_ref(), &*inner, &*outer, "x".as_ref()]);
+    }
+
+    #[test]
+    fn arguments_may_be_any_bytes() {
+        let directory = tempfile::tempdir().unwrap();
+        let inner = OsStr::from_bytes(b"inner \xff").to_owned();
+        let file = directory.path().join(OsStr::from_bytes(b"outer\xfe"));
+        std::fs::write(&file, b"#!/bin/sh -\xfd\n").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        let resolved = resolve(&[file.clone().into(), inner.clone()]).unwrap();
+        let option = OsStr::from_bytes(b"-\xfd");
+        assert_eq!(resolved.arguments, [option, file.as_os_str(), &*inner]);
     }
 
     #[test]
@@ -154,14 +169,14 @@ mod tests {
         assert!(message.contains("neither an ELF program nor a script"), "{message}");
         let message = resolve(&["no-such-program-here".into()]).unwrap_err().to_string();
         assert!(message.contains("no such program"), "{message}");
-        let parent = directory.path().to_string_lossy().into_owned();
+        let parent = directory.path().as_os_str().to_owned();
         let message = resolve(&[parent]).unwrap_err().to_string();
         assert!(message.contains("it is a directory; name a program in it"), "{message}");
         let lost = script(directory.path(), "lost", "#!/no/such/interpreter\n");
         let message = resolve(&[lost]).unwrap_err().to_string();
         assert!(message.contains("/no/such/interpreter is not there; install it"), "{message}");
         let own = script(directory.path(), "loop", "");
-        std::fs::write(&own, format!("#!{own}\n")).unwrap();
+        std::fs::write(&own, format!("#!{}\n", own.display())).unwrap();
         let message = resolve(&[own]).unwrap_err().to_string();
         assert!(message.contains("interpreters"), "{message}");
     }

@@ -15,6 +15,7 @@ mod session;
 mod tools;
 mod wire;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
@@ -34,7 +35,7 @@ pub const DEFAULT_WINDOW_INSTRUCTIONS: u64 = 100_000_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordOptions {
     /// The program and its arguments; a name without a slash is searched in PATH.
-    pub command: Vec<String>,
+    pub command: Vec<OsString>,
     /// The trace to write.
     pub out: PathBuf,
     /// True to replace an existing trace.
@@ -58,7 +59,7 @@ pub struct RecordOptions {
 impl RecordOptions {
     /// Makes options that record `command` into `out`, with defaults for all others.
     #[must_use]
-    pub fn new(command: Vec<String>, out: impl Into<PathBuf>) -> Self {
+    pub fn new(command: Vec<OsString>, out: impl Into<PathBuf>) -> Self {
         Self {
             command,
             out: out.into(),
@@ -83,7 +84,7 @@ pub struct RecordingProgress {
     pub bytes: u64,
 }
 
-/// The result of a recording.
+/// The result of a recording. Without a window there is no trace: what was there before stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordSummary {
     /// The data written.

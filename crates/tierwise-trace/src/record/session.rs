@@ -1,6 +1,9 @@
 //! One recording: starts the program, reads its windows, writes the trace.
 
+use std::ffi::OsString;
 use std::io::{BufReader, IsTerminal};
+use std::iter::repeat_n;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -35,6 +38,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// recording.
 const RECORDER_FAILED: i32 = 125;
 
+/// The signals that a recording passes on.
+const ENDING_SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
+
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
 /// process end the program and leave a complete trace.
 ///
@@ -55,11 +61,13 @@ pub fn record(
         });
     }
     Cache::new(options.llc)?;
+    // From here on a signal ends no more than the program: nothing half-made is left.
+    let signals = Signals::new(ENDING_SIGNALS).map_err(RecordError::system("handling signals"))?;
     let resolved = command::resolve(&options.command)?;
     let qemu = tools::qemu(options.qemu.as_deref())?;
     let plugin = tools::plugin(options.plugin.as_deref())?;
     let header = Header {
-        command: options.command.clone(),
+        command: options.command.iter().map(|part| part.display().to_string()).collect(),
         host: host::describe(&qemu),
         page_size: 4096,
         window_instructions: options.window_instructions,
@@ -69,11 +77,11 @@ pub fn record(
     let new = NewTrace::create(&options.out, options.overwrite)?;
     let mut writer = TraceWriter::of(&new, &options.out, &header, settings)?;
     let run = Run { options, qemu: &qemu, plugin: &plugin };
-    let ended = run.record(&resolved, &mut writer, progress);
+    let ended = run.record(&resolved, signals, &mut writer, progress);
     conclude(new, writer, ended)
 }
 
-/// Moves a whole trace to its place; keeps the part of a failed recording.
+/// Moves a trace to its place, if it has a window; keeps the part of a failed recording.
 fn conclude(
     new: NewTrace,
     writer: Writer,
@@ -83,7 +91,12 @@ fn conclude(
     let closed = writer.close();
     let error = match (ended, closed) {
         (Ok(ended), Ok((totals, bytes))) => {
-            new.finish()?;
+            if windows == 0 {
+                // What was there before is worth more.
+                new.discard();
+            } else {
+                new.finish()?;
+            }
             return Ok(ended.summary(totals, bytes));
         }
         (Err(error), _) => error,
@@ -110,6 +123,7 @@ impl Run<'_> {
     fn record(
         &self,
         resolved: &Resolved,
+        signals: Signals,
         writer: &mut Writer,
         progress: impl FnMut(&RecordingProgress),
     ) -> Result<Ended, RecordError> {
@@ -124,7 +138,7 @@ impl Run<'_> {
         let marks = MarkReader::listen(&fifo, Arc::clone(&requests))?;
 
         let mut child = self.spawn(resolved, &socket, &fifo)?;
-        let signals = SignalForwarder::start(&child, Arc::clone(&requests))?;
+        let signals = SignalForwarder::start(signals, &child, Arc::clone(&requests));
         let stream = accept(&listener, &mut child, self.qemu)?;
         let control = stream.try_clone().map_err(RecordError::system("socket"))?;
         requests.connect(control);
@@ -152,18 +166,21 @@ impl Run<'_> {
     ) -> Result<Child, RecordError> {
         let options = self.options;
         // QEMU reads a doubled comma as one comma of a value.
-        let path = |path: &Path| path.to_string_lossy().replace(',', ",,");
-        let plugin = format!(
-            "{},socket={},window={},llc_bytes={},llc_ways={}",
-            path(self.plugin),
-            path(socket),
-            options.window_instructions,
-            options.llc.size_bytes,
-            options.llc.ways
-        );
+        let path = |path: &Path| {
+            let bytes = path.as_os_str().as_bytes().iter();
+            let doubled = bytes.flat_map(|&byte| repeat_n(byte, 1 + usize::from(byte == b',')));
+            OsString::from_vec(doubled.collect())
+        };
+        let mut plugin = path(self.plugin);
+        plugin.push(",socket=");
+        plugin.push(path(socket));
+        plugin.push(format!(
+            ",window={},llc_bytes={},llc_ways={}",
+            options.window_instructions, options.llc.size_bytes, options.llc.ways
+        ));
         let marks = std::path::absolute(marks).map_err(RecordError::system("marks FIFO"))?;
         Command::new(self.qemu)
-            .args(["-plugin", &plugin, "-0", &resolved.argv0])
+            .args(["-plugin".as_ref(), plugin.as_os_str(), "-0".as_ref(), &resolved.argv0])
             .arg(&resolved.program)
             .args(&resolved.arguments)
             .env("TIERWISE_MARKS", marks)
@@ -351,23 +368,24 @@ struct SignalForwarder {
 }
 
 impl SignalForwarder {
-    fn start(child: &Child, requests: Arc<PluginRequests>) -> Result<Self, RecordError> {
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])
-            .map_err(RecordError::system("handling signals"))?;
+    fn start(mut signals: Signals, child: &Child, requests: Arc<PluginRequests>) -> Self {
         let handle = signals.handle();
         let pid = pid_of(child);
+        // A terminal's signal that came before the program did has not reached it.
+        let mut early: Vec<i32> = signals.pending().collect();
         let thread = std::thread::spawn(move || {
-            for number in signals.forever() {
+            let later = signals.forever().map(|number| (number, number == SIGINT));
+            for (number, from_keyboard) in early.drain(..).map(|n| (n, false)).chain(later) {
                 requests.flush();
                 // Ctrl-C reaches the program directly, because it shares this terminal.
-                let heard = number == SIGINT && std::io::stdin().is_terminal();
+                let heard = from_keyboard && std::io::stdin().is_terminal();
                 let signal = Signal::from_named_raw(number);
                 if let (Some(pid), Some(signal), false) = (pid, signal, heard) {
                     let _ = kill_process(pid, signal);
                 }
             }
         });
-        Ok(Self { handle, thread })
+        Self { handle, thread }
     }
 
     fn finish(self) {

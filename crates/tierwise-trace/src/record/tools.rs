@@ -13,7 +13,7 @@ pub(super) fn qemu(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     match given {
         Some(path) if path.is_file() => Ok(path.to_owned()),
         Some(path) => Err(RecordError::NoQemu { name: path.display().to_string() }),
-        None => command::search_path(&name).ok_or(RecordError::NoQemu { name }),
+        None => command::search_path(name.as_ref()).ok_or(RecordError::NoQemu { name }),
     }
 }
 

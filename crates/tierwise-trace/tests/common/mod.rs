@@ -61,7 +61,7 @@ pub fn prepare(scenario: &str) -> (TempDir, RecordOptions) {
     std::fs::write(&file, vec![7u8; 4 * 4096]).unwrap();
     let report = directory.path().join("report");
     let command = [&program, Path::new(scenario), &report, &file];
-    let command = command.map(|path| path.to_string_lossy().into_owned()).to_vec();
+    let command = command.map(Into::into).to_vec();
     let mut options = RecordOptions::new(command, directory.path().join("out.twt"));
     options.window_instructions = ONE_WINDOW;
     (directory, options)

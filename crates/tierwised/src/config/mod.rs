@@ -21,10 +21,12 @@ mod loopback;
 mod parse;
 mod tenant;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FsWord, statfs};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tierwise_core::config::ConfigError as RecipeError;
@@ -287,8 +289,17 @@ impl Default for Http {
 /// Max bytes of a configuration or recipe. The example with every key has a thousandth of it.
 const MAX_TEXT: u64 = 4 << 20;
 
-/// Reads the text of a file. The limit stops at a device without end.
+/// The type of the file system of pipes without a name: `PIPEFS_MAGIC` of linux/magic.h.
+const PIPEFS: FsWord = 0x5049_5045;
+
+/// Reads the text of a file. The limit stops at a device without end. A FIFO is refused: to open it
+/// may take for ever, and the daemon does nothing else meanwhile. A pipe that is already open, such
+/// as /dev/stdin, may be named.
 fn text_of(file: &Path) -> io::Result<String> {
+    if fs::metadata(file)?.file_type().is_fifo() && statfs(file)?.f_type != PIPEFS {
+        let problem = "it is a FIFO, to which nobody may write; name a regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    }
     let mut text = String::new();
     File::open(file)?.take(MAX_TEXT).read_to_string(&mut text)?;
     if text.len() as u64 == MAX_TEXT {

@@ -391,6 +391,13 @@ mod tests {
     }
 
     #[test]
+    fn control_characters_in_names_are_refused() {
+        let text = "[[tenant]]\nname = \"db\\u001b[2J\"\npids = [1]\n";
+        let refused = parse("t.toml", text).unwrap_err().to_string();
+        assert!(refused.ends_with("allowed: a name without control characters"), "{refused}");
+    }
+
+    #[test]
     fn likely_slips_are_refused_in_place() {
         let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         let tenant =

@@ -158,6 +158,11 @@ impl TenantConfig {
                 "found an empty name; write a name for commands and messages".into(),
             ));
         }
+        if self.name.chars().any(char::is_control) {
+            let problem =
+                format!("found {:?}; allowed: a name without control characters", self.name);
+            return Some(("name", problem));
+        }
         if named != 1 {
             let problem = format!(
                 "tenant {:?} has {named} of cgroup, pids and qemu; write exactly one: it names \

@@ -58,7 +58,12 @@ def start(
     Raises:
         AlreadyTracking: Tracking is already on.
         Unavailable: This process, kernel or machine does not allow it; the text has the reason.
+        ValueError: An argument is not allowed.
     """
+    if not isinstance(settings, Settings | None):
+        raise ValueError(f"settings is {settings!r}; allowed: a Settings")
+    if callback is not None and not callable(callback):
+        raise ValueError(f"callback is {callback!r}; allowed: a function of the stats")
     PROCESS.start(settings or Settings(), callback)
 
 

@@ -20,7 +20,7 @@ from .settings import PREFIX, Settings
 from .support import in_sub_interpreter
 
 #: Values of TIERWISE_EMT that leave it off.
-OFF = ("", "0", "off", "no")
+OFF = ("", "0", "false", "no", "off")
 
 
 def start() -> bool:

@@ -4,6 +4,7 @@ interpreter."""
 import _thread
 import atexit
 import os
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,10 @@ from .tracking import Tracking
 
 OF_PARENT = "tracking goes on in the parent process"
 
+#: The attribute of sys in which a process's tracking finds that of another copy of this module:
+#: one that was reloaded, or imported again after it left sys.modules.
+NOTE = "_tierwise_emt"
+
 
 class Process:
     """Holds the current tracking, if there is one."""
@@ -25,6 +30,8 @@ class Process:
         self._lock = _thread.RLock()
         self._beginning = False
         self._tracking: Tracking | None = None
+        # Until it has ended, its pages are protected and cannot be protected again.
+        self._ending: Tracking | None = None
         self._last: Tracking | None = None
         self._without = Stats(reason="not started")
         self._hooked = False
@@ -42,6 +49,14 @@ class Process:
             self._leave_to_parent()
             if self._tracking is not None or self._beginning:
                 raise AlreadyTracking("tracking is already on in this process; end it first")
+            if self.is_on:
+                raise AlreadyTracking("tracking is still ending in another thread")
+            other = getattr(sys, NOTE, None)
+            if other is not None and other.is_on:
+                raise AlreadyTracking(
+                    "another copy of tierwise.emt tracks this process; end tracking there, and "
+                    "import the module once"
+                )
             if why := unsupported():
                 self._without = Stats(reason=why)
                 self._last = None
@@ -51,6 +66,7 @@ class Process:
             extension()
             self._hook()
             self._beginning = True
+            setattr(sys, NOTE, self)
             try:
                 self._tracking = _begun(settings, callback)
             finally:
@@ -66,6 +82,8 @@ class Process:
         with self._lock:
             self._leave_to_parent()
             tracking, self._tracking = self._tracking, None
+            if tracking is not None:
+                self._ending = tracking
         if tracking is None:
             if unsupported():
                 return self._without
@@ -75,6 +93,14 @@ class Process:
         except BaseException:
             self._tracking = tracking
             raise
+        finally:
+            self._ending = None
+
+    @property
+    def is_on(self) -> bool:
+        """True while this process is tracked, until tracking has ended."""
+        tracking = self._tracking or self._ending
+        return tracking is not None and not tracking.inherited
 
     def stats(self) -> Stats:
         """The statistics of the current or the last tracking."""

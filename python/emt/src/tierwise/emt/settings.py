@@ -33,7 +33,7 @@ def bytes_of(size: int | str) -> int:
     """
     number: float = -1
     unit = ""
-    if isinstance(size, int):
+    if type(size) is int:
         number = size
     elif isinstance(size, str):
         digits = size.rstrip("BKMGTi ")
@@ -111,7 +111,7 @@ class Settings:
                     f"{name} is {getattr(self, name)!r}; allowed: {', '.join(allowed)}"
                 )
         for name in ("sample_interval", "overhead_budget"):
-            if not isinstance(getattr(self, name), (int, float)):
+            if type(getattr(self, name)) not in (int, float):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: a number")
         if not 0.01 <= self.sample_interval <= 60.0:
             raise ValueError(
@@ -189,8 +189,8 @@ def nodes_of_mask(mask: int) -> tuple[int, ...]:
     >>> nodes_of_mask(0b110)
     (1, 2)
     """
-    if not 0 <= mask < 1 << 64:
-        raise ValueError(f"mask is {mask}; allowed: a bit for each of 64 nodes")
+    if type(mask) is not int or not 0 <= mask < 1 << 64:
+        raise ValueError(f"mask is {mask!r}; allowed: a bit for each of 64 nodes")
     return tuple(node for node in range(64) if mask >> node & 1)
 
 

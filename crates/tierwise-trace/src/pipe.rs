@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Opens a file or a pipe for reading.
 ///
 /// # Errors
-/// The file cannot be opened, or it is a FIFO to which nobody writes.
+/// The file cannot be opened, or it is a FIFO to which no process writes.
 pub fn open(path: &Path) -> io::Result<File> {
     open_within(path, PATIENCE)
 }
@@ -26,7 +26,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Opens an existing file, device or pipe for writing.
 ///
 /// # Errors
-/// The file cannot be opened, or it is a FIFO from which nobody reads.
+/// The file cannot be opened, or it is a FIFO from which no process reads.
 pub fn open_to_write(path: &Path) -> io::Result<File> {
     open_to_write_within(path, PATIENCE)
 }
@@ -36,7 +36,7 @@ fn open_within(path: &Path, patience: Duration) -> io::Result<File> {
         return File::open(path);
     }
     let own = path.to_owned();
-    bounded(move || File::open(own), patience, "nobody writes to it")
+    bounded(move || File::open(own), patience, "no process writes to it")
 }
 
 fn open_to_write_within(path: &Path, patience: Duration) -> io::Result<File> {
@@ -44,7 +44,7 @@ fn open_to_write_within(path: &Path, patience: Duration) -> io::Result<File> {
         return File::options().write(true).open(path);
     }
     let own = path.to_owned();
-    bounded(move || File::options().write(true).open(own), patience, "nobody reads from it")
+    bounded(move || File::options().write(true).open(own), patience, "no process reads from it")
 }
 
 fn is_fifo(path: &Path) -> bool {
@@ -93,10 +93,10 @@ mod tests {
     fn pipe_without_other_end_is_refused() {
         let (_directory, path) = fifo();
         let unread = open_within(&path, Duration::ZERO).unwrap_err().to_string();
-        assert!(unread.starts_with("is a pipe, and nobody writes to it"), "{unread}");
+        assert!(unread.starts_with("is a pipe, and no process writes to it"), "{unread}");
         let (_directory, path) = fifo();
         let unwritten = open_to_write_within(&path, Duration::ZERO).unwrap_err().to_string();
-        assert!(unwritten.starts_with("is a pipe, and nobody reads from it"), "{unwritten}");
+        assert!(unwritten.starts_with("is a pipe, and no process reads from it"), "{unwritten}");
     }
 
     #[test]

@@ -272,10 +272,10 @@ impl World for SimulatedHost {
         let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
         let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
         // A wait need not have a step.
-        self.watch.look();
+        self.watch.step();
         while !self.is_over() && !self.attention && !self.faulted && !is_due(self.now) {
             self.advance(wake, if self.signals.hint_faults { QUANTUM } else { CALM_QUANTUM })?;
-            self.watch.look();
+            self.watch.step();
             if self.check {
                 self.verify()?;
             }

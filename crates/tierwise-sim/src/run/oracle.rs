@@ -54,7 +54,7 @@ fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), 
     let (mut measured, mut spans) = (Measured::default(), Vec::new());
     let mut window = Window::default();
     while now < end_ns && next(&mut workload.windows, &mut window)? {
-        prepared.watch().look();
+        prepared.watch().step();
         std::mem::swap(&mut workload.window, &mut window);
         workload.set_parallelism();
         let dilation = f64::from(workload.windows.dilation());

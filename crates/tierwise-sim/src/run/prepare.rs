@@ -136,7 +136,7 @@ impl Prepared {
         Self { learning: Some(learning), ..self }
     }
 
-    /// Lets a caller look after the runs.
+    /// Calls `watch` at each step of every run.
     #[must_use]
     pub fn with_watch(self, watch: Watch) -> Self {
         Self { watch, ..self }

@@ -1,4 +1,4 @@
-//! A caller that looks after its runs.
+//! Calls during a run, by which a caller can end it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 pub struct Watch(Option<Arc<dyn Fn() + Send + Sync>>);
 
 impl Watch {
-    /// Calls `look` at each step, microseconds to milliseconds apart.
-    pub fn new(look: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(look)))
+    /// Calls `at_step` at each step; steps are microseconds to milliseconds apart.
+    pub fn new(at_step: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(at_step)))
     }
 
-    pub(crate) fn look(&self) {
-        if let Some(look) = &self.0 {
-            look();
+    pub(crate) fn step(&self) {
+        if let Some(at_step) = &self.0 {
+            at_step();
         }
     }
 }
@@ -56,8 +56,8 @@ windows = 40
     #[test]
     fn runs_of_any_policy_are_watched() {
         for policy in ["static", "fmem-all", "oracle", "tpp"] {
-            let looks = Arc::new(AtomicU32::new(0));
-            let counted = Arc::clone(&looks);
+            let steps = Arc::new(AtomicU32::new(0));
+            let counted = Arc::clone(&steps);
             let watch = Watch::new(move || {
                 counted.fetch_add(1, Ordering::Relaxed);
             });
@@ -65,7 +65,7 @@ windows = 40
             let prepared = Prepared::load(scenario).unwrap().with_watch(watch);
             let recipe = Recipe::named(policy).unwrap();
             run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap();
-            assert!(looks.load(Ordering::Relaxed) >= 40, "{policy}: {looks:?}");
+            assert!(steps.load(Ordering::Relaxed) >= 40, "{policy}: {steps:?}");
         }
     }
 }

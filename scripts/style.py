@@ -33,7 +33,7 @@ CHECKED_NAMES = {"Makefile", "init"}
 GENERATED = {"docs/cli.md", "docs/config.md", "docs/metrics.md", "docs/conform.md", "Cargo.lock"}
 #: The limit of CONTRIBUTING.md: a reader grasps a name of this many words at once.
 MAX_WORDS = 7
-MIN_WORDS = 2
+MIN_WORDS = 4
 SUBJECT = re.compile(r"^[a-z][a-z0-9 ,-]*: \S")
 SUBJECT_WIDTH = 72
 #: The rules for messages apply to commits from this time on.
@@ -112,7 +112,7 @@ def promises(tested: str) -> Iterator[str]:
 
 def commits() -> Iterator[str]:
     log = git("log", "--no-merges", f"--since={COMMITS_SINCE}", "--format=%h%x1f%s%x1f%b%x1e")
-    for entry in filter(None, (e.strip() for e in log.split("\x1e"))):
+    for entry in filter(None, (e.strip("\n") for e in log.split("\x1e"))):
         commit, subject, body = entry.split("\x1f")
         if not SUBJECT.match(subject):
             yield f"{commit}: {subject!r}; allowed: component: imperative in lower case"

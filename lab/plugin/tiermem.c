@@ -41,7 +41,7 @@ QEMU_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info 
 
 #define LINE_SHIFT 6
 #define LINE_BYTES (1u << LINE_SHIFT)
-/* The lab's guests have at most two. */
+/* A power of two above what the lab's guests have: two. */
 #define VCPUS_MAX 8
 /*
  * A first-level cache of 32 KiB in front of the model, direct-mapped and by virtual address: most

@@ -1,6 +1,7 @@
 """The command: python3 -m tierlab build|test|bench|shell|run|list."""
 
 import argparse
+import inspect
 import os
 import signal
 import sys
@@ -109,7 +110,8 @@ def _test(paths: Paths, options: argparse.Namespace) -> int:
 
 def _list() -> int:
     for test in tests():
-        about = (test.function.__doc__ or "").strip().partition("\n")[0]
+        first = inspect.cleandoc(test.function.__doc__ or "").partition("\n\n")[0]
+        about = " ".join(first.split())
         print(f"{test.name}  [{test.boot}{'/' + test.share if test.share else ''}]  {about}")
         for kernel, absence in test.absences.items():
             print(f"    on {kernel}: asserts that it cannot: {absence.reason}")

@@ -4,7 +4,7 @@
  *
  * It reports for each access whether it would have reached memory. The recorder of user programs
  * and plugins that monitor a whole machine use it; the Rust module
- * tierwise-trace/src/import/cache.rs behaves the same, and a test there compares both on one
+ * tierwise-trace/src/cache.rs behaves the same, and a test there compares both on one
  * sequence.
  *
  * A set is an array of tags in order of use, the most recent first. Sixteen 32-bit tags fill

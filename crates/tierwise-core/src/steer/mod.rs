@@ -15,8 +15,8 @@
 //! most half of a victim's idle time, so that a promoted page is used at least twice as much. A
 //! series of scans starts with half of the shortest idle time: a short threshold distinguishes hot
 //! pages best from pages that were accessed by chance. While there are few candidates for many
-//! victims, the threshold grows by as much as candidates are missing, two to eight times per scan, up
-//! to half of the longest idle time.
+//! victims, the threshold grows by as much as candidates are missing, two to eight times per scan,
+//! up to half of the longest idle time.
 //!
 //! **Rate.** No more pages are promoted per second than there are victims. Promotions also use up a
 //! stock that grows by as many pages per second as promotions and demotions may copy in

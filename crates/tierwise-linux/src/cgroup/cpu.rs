@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(max|[a-z_]{0,9}|[0-9]{0,21}| |\n|.{0,3}){0,8}") {
+        fn no_cpu_file_makes_it_panic(text in "(max|[a-z_]{0,9}|[0-9]{0,21}| |\n|.{0,3}){0,8}") {
             let path = Path::new("f");
             let _ = (quota(path, &text), usage(path, &text));
         }

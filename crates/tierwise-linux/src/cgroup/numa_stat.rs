@@ -126,7 +126,9 @@ mod tests {
         }
 
         #[test]
-        fn nothing_panics(text in "(active_anon|N[0-9]{0,12}=?[0-9]{0,21}| |.{0,9}|\n){0,30}") {
+        fn no_numa_stat_makes_it_panic(
+            text in "(active_anon|N[0-9]{0,12}=?[0-9]{0,21}| |.{0,9}|\n){0,30}",
+        ) {
             let _ = usage(Path::new("f"), &text, &mut Vec::new());
         }
     }

@@ -435,7 +435,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "([a-z./*?]|\\[|\\]|\\{|\\}|,|\\\\|.){0,12}") {
+        fn no_pattern_makes_it_panic(text in "([a-z./*?]|\\[|\\]|\\{|\\}|,|\\\\|.){0,12}") {
             if let Ok(pattern) = GroupPattern::parse(&text) {
                 let roots = fixture::machine("one-node");
                 let mut groups = Vec::new();

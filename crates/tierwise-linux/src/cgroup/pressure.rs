@@ -92,8 +92,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n\
-                                   ){0,20}") {
+        fn no_pressure_file_makes_it_panic(
+            text in "(some|full|avg10=[0-9.e+-]{0,9}|total=[0-9]{0,21}| |.{0,9}|\n\
+                                   ){0,20}",
+        ) {
             let _ = MemoryPressure::parse(Path::new("f"), &text);
         }
     }

@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
+        fn no_memory_stat_makes_it_panic(text in "([a-z_]{0,9}[ ]?[0-9]{0,21}|.{0,9}|\n){0,20}") {
             let path = Path::new("f");
             let _ = (MemoryStat::parse(path, &text), MemoryEvents::parse(path, &text));
         }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_joined() {
+    fn adjacent_memory_blocks_are_joined() {
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());
         let node = roots.sys.join("devices/system/node/node1");

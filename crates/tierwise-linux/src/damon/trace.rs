@@ -446,12 +446,12 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         }
 
         #[test]
-        fn no_format_panics(text in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_format_makes_it_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
             RecordFormat::parse(&text);
         }
 
         #[test]
-        fn no_page_panics(page in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_page_makes_it_panic(page in prop::collection::vec(any::<u8>(), 0..200)) {
             format().page(&page, &mut Vec::new());
         }
     }

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_take_time() {
+    fn measured_faults_take_some_time() {
         assert!(fault_cost() > Duration::ZERO);
     }
 

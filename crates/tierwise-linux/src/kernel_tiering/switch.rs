@@ -99,7 +99,8 @@ mod tests {
             );
             let is_on = mode & MEMORY_TIERING != 0;
             prop_assert_eq!(on.is_some(), scans && !is_on, "on once, and only to scan");
-            let off = at(&KnobStep::Set(Knob::NumaBalancing, 0)).or(at(&KnobStep::Restore(BALANCING)));
+            let off = at(&KnobStep::Set(Knob::NumaBalancing, 0));
+            let off = off.or(at(&KnobStep::Restore(BALANCING)));
             let stays = is_on && free >= MUCH_FREE.0;
             prop_assert_eq!(off.is_some(), !scans && !stays);
             if !scans && stays {

@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "([0-9a-f]{4}|default|N[0-9]{0,12}=?[0-9]{0,21}|\
+        fn no_numa_maps_makes_it_panic(text in "([0-9a-f]{4}|default|N[0-9]{0,12}=?[0-9]{0,21}|\
                                    kernelpagesize_kB=[0-9]{0,21}| \
                                    |.{0,5}|\n\
                                    ){0,30}") {

@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(cgroup|pids|qemu|qemu-qmp)?:?.{0,12}") {
+        fn no_selector_makes_it_panic(text in "(cgroup|pids|qemu|qemu-qmp)?:?.{0,12}") {
             let _ = text.parse::<TenantSelector>();
         }
     }

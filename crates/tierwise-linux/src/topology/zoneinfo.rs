@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(Node [0-9]{0,3}, zone|  (min|low|high|promo) \
+        fn no_zoneinfo_makes_it_panic(text in "(Node [0-9]{0,3}, zone|  (min|low|high|promo) \
                                    +[0-9]{0,21}|.{0,20}|\n\
                                    ){0,40}") {
             let _ = watermarks(Path::new("zoneinfo"), &text);

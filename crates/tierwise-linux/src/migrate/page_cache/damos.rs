@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_become_schemes() {
+    fn each_rule_becomes_a_scheme() {
         let mut rule = MigrationRule {
             from: vec![0],
             to: 1,

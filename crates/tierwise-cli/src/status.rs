@@ -108,8 +108,8 @@ fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     for tenant in &snapshot.tenants {
         if let Some(problem) = &tenant.latency_problem {
             let name = &tenant.name;
-            let told = format!("{name}: its latency cannot be read: {problem}");
-            paragraph(out, WARNING, "", &told)?;
+            let line = format!("{name}: its latency cannot be read: {problem}");
+            paragraph(out, WARNING, "", &line)?;
         }
     }
     Ok(writeln!(out)?)
@@ -125,7 +125,7 @@ fn moved(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
             format!(" ({} failed: {reasons})", grouped(count))
         }
     };
-    let told = format!(
+    let line = format!(
         "Moved: {}; {} promoted{}, {} demoted{}; {} migrated by the kernel or another program.",
         words::size(counters.moved_bytes),
         counted(counters.promote_success, "block"),
@@ -134,7 +134,7 @@ fn moved(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
         failed(&counters.demote_fail),
         grouped(counters.external_migrations)
     );
-    paragraph(out, PLAIN, "", &told)?;
+    paragraph(out, PLAIN, "", &line)?;
     Ok(writeln!(out)?)
 }
 

@@ -263,7 +263,7 @@ pub enum Rule {
     },
     /// A service that has answered no request since the last decision: it keeps its memory, at
     /// first the whole tier.
-    Unheard {
+    Unmeasured {
         /// Its limit.
         slo: Duration,
     },
@@ -371,7 +371,7 @@ impl fmt::Display for Rule {
                 ms(slo),
                 access_ratio * 100.0
             ),
-            Self::Unheard { slo } => write!(
+            Self::Unmeasured { slo } => write!(
                 f,
                 "it answered no request in the last interval, and its SLO is {:.3} ms: it keeps \
                  its memory",

@@ -107,9 +107,9 @@ fn a_model_of_this_machine_decides() {
 
 #[test]
 fn without_a_model_the_ratio_decides() {
-    let nobody_runs_models: Option<Arc<dyn Learning>> = Some(Arc::new(Null));
+    let without_models: Option<Arc<dyn Learning>> = Some(Arc::new(Null));
     let others: Option<Arc<dyn Learning>> = Some(Arc::new(Model(ELSEWHERE)));
-    for learning in [None, nobody_runs_models, others] {
+    for learning in [None, without_models, others] {
         let (reason, dedicated) = decided(learning);
         assert!(reason.contains("ratio-only finds that it is an outlier and borrows"), "{reason}");
         assert_eq!(dedicated, 140);

@@ -88,8 +88,11 @@ mod tests {
         let mut windows =
             [Window { allocations: (0..5).map(allocation).collect(), ..Window::default() }];
         rescale(&mut windows, 5).unwrap();
-        let said = rescale(&mut windows, 6).unwrap_err().to_string();
-        assert!(said.starts_with("footprint: found 6 pages; allowed: up to the 5 pages"), "{said}");
+        let message = rescale(&mut windows, 6).unwrap_err().to_string();
+        assert!(
+            message.starts_with("footprint: found 6 pages; allowed: up to the 5 pages"),
+            "{message}"
+        );
     }
 
     /// Six pages on three units, computed by hand.

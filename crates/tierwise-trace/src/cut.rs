@@ -26,7 +26,7 @@ pub struct Cut<S> {
     selection: WindowSelection,
     position: u64,
     state: State,
-    living: Living,
+    present: PresentPages,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,13 @@ enum State {
 impl<S: WindowSource> Cut<S> {
     /// Selects windows of `source`, which must be at its first.
     pub fn new(source: S, selection: WindowSelection) -> Self {
-        Self { source, selection, position: 0, state: State::Before, living: Living::default() }
+        Self {
+            source,
+            selection,
+            position: 0,
+            state: State::Before,
+            present: PresentPages::default(),
+        }
     }
 
     /// Returns true if no later window can belong to the part. A damaged window after the part is
@@ -75,9 +81,9 @@ impl<S: WindowSource> WindowSource for Cut<S> {
             self.state = self.place(window);
             self.position += 1;
             match self.state {
-                State::Before => self.living.follow(window),
+                State::Before => self.present.follow(window),
                 State::Within => {
-                    self.living.renumber(window, before == State::Before);
+                    self.present.renumber(window, before == State::Before);
                     return Ok(true);
                 }
                 State::After => {}
@@ -91,14 +97,14 @@ impl<S: WindowSource> WindowSource for Cut<S> {
         self.source.rewind()?;
         self.position = 0;
         self.state = State::Before;
-        self.living = Living::default();
+        self.present = PresentPages::default();
         Ok(())
     }
 }
 
 /// The pages of the source: those allocated before the part, and their numbers in it.
 #[derive(Default)]
-struct Living {
+struct PresentPages {
     /// Pages allocated before the part starts; `None` once unmapped.
     early: Vec<Option<Allocation>>,
     /// New number of each page of the source.
@@ -106,7 +112,7 @@ struct Living {
     next: u32,
 }
 
-impl Living {
+impl PresentPages {
     /// Keeps track of a window before the part.
     fn follow(&mut self, window: &Window) {
         self.early.extend(window.allocations.iter().map(|&allocation| Some(allocation)));

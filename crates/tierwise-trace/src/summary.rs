@@ -165,7 +165,7 @@ fn add_window(
         let sum = summary.threads.entry(share.thread).or_default();
         *sum = sum.saturating_add(share.instructions);
     }
-    *resident += bear(summary, pages, window);
+    *resident += allocate(summary, pages, window);
     let mut line = add_accesses(summary, pages, window);
     *resident -= window.unmaps.iter().map(|&page| pages[page as usize].base_pages).sum::<u64>();
     line.resident_pages = *resident;
@@ -175,7 +175,7 @@ fn add_window(
     summary.windows.push(line);
 }
 
-fn bear(summary: &mut TraceSummary, pages: &mut Vec<Page>, window: &Window) -> u64 {
+fn allocate(summary: &mut TraceSummary, pages: &mut Vec<Page>, window: &Window) -> u64 {
     let mut allocated = 0;
     for allocation in &window.allocations {
         let base_pages = 1 << allocation.order;

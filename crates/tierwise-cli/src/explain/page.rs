@@ -3,7 +3,8 @@
 use serde::Serialize;
 use tierwise_core::migrate::FailReason;
 use tierwise_sim::record::{
-    DecisionRecord, LifeRecord, MOVES_OF_A_PAGE, MoveRecord, RunRecord, cause_name, outcome_name,
+    DecisionRecord, LifetimeRecord, MOVES_OF_A_PAGE, MoveRecord, RunRecord, cause_name,
+    outcome_name,
 };
 
 use super::record::{ShareChange, change, direction, tier};
@@ -36,19 +37,20 @@ pub struct PageEvent {
 
 /// Collects the story of a page.
 pub fn collect(record: &RunRecord, tenant: usize, page: u32) -> PageStory {
-    let lives: Vec<&LifeRecord> = record.lives.iter().filter(|l| l.is_of(tenant, page)).collect();
+    let lifetimes: Vec<&LifetimeRecord> =
+        record.lifetimes.iter().filter(|l| l.is_of(tenant, page)).collect();
     let is_its = |m: &&MoveRecord| usize::from(m.tenant) == tenant && m.page == page;
     let moves: Vec<&MoveRecord> = record.moves.iter().filter(is_its).collect();
-    let mut events: Vec<PageEvent> = lives.iter().map(|life| lived(record, life)).collect();
+    let mut events: Vec<PageEvent> = lifetimes.iter().map(|life| lived(record, life)).collect();
     events.extend(moves.iter().map(|m| moved(record, m)));
     // Allocations come before a plan in the report, so a stable sort keeps them first at the same
     // time.
     events.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
-    let verdict = Case { record, tenant, lives: &lives, moves: &moves }.verdict();
+    let verdict = Case { record, tenant, lifetimes: &lifetimes, moves: &moves }.verdict();
     PageStory { page, events, verdict }
 }
 
-fn lived(record: &RunRecord, life: &LifeRecord) -> PageEvent {
+fn lived(record: &RunRecord, life: &LifetimeRecord) -> PageEvent {
     let to = life.tier.map(|id| tier(record, id.into()));
     PageEvent {
         at_seconds: life.at_seconds,
@@ -117,15 +119,15 @@ fn share_at(record: &RunRecord, tenant: usize, tier: usize, at: f64) -> Option<&
 struct Case<'a> {
     record: &'a RunRecord,
     tenant: usize,
-    lives: &'a [&'a LifeRecord],
+    lifetimes: &'a [&'a LifetimeRecord],
     moves: &'a [&'a MoveRecord],
 }
 
 impl Case<'_> {
     fn verdict(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let Some(first) = self.lives.iter().find(|life| life.tier.is_some()) else {
-            let why = if self.record.lives_left_out > 0 {
+        let Some(first) = self.lifetimes.iter().find(|life| life.tier.is_some()) else {
+            let why = if self.record.lifetimes_left_out > 0 {
                 "The record does not hold its allocation: there were too many to keep."
             } else {
                 "It was never mapped in this run."
@@ -163,9 +165,11 @@ impl Case<'_> {
         line + "."
     }
 
-    fn never_planned(&self, allocation: &LifeRecord) -> Vec<String> {
-        let end =
-            self.lives.iter().find(|l| l.tier.is_none() && l.at_seconds >= allocation.at_seconds);
+    fn never_planned(&self, allocation: &LifetimeRecord) -> Vec<String> {
+        let end = self
+            .lifetimes
+            .iter()
+            .find(|l| l.tier.is_none() && l.at_seconds >= allocation.at_seconds);
         let end = end.map_or(self.record.seconds, |life| life.at_seconds);
         let where_it_lay = allocation.tier.unwrap_or_default();
         let name = tier(self.record, where_it_lay.into());

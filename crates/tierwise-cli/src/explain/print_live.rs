@@ -16,7 +16,7 @@ const PLAIN: Style = Style::new();
 
 /// Prints the story.
 pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
-    let told = format!(
+    let line = format!(
         "{} under {}, {}; tierwised {}{}",
         story.tenant,
         story.policy,
@@ -28,7 +28,7 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
             format!(": {}", story.mode_reason)
         }
     );
-    paragraph(out, PLAIN, "", &told)?;
+    paragraph(out, PLAIN, "", &line)?;
     let known = [
         story.p99_ms.map(|ms| format!("P99 {ms:.2} ms")),
         story.slo_ms.map(|ms| format!("SLO {ms:.2} ms")),

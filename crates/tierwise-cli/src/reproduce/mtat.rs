@@ -215,12 +215,12 @@ impl MtatCommand {
             job.done();
             load
         };
-        let bears: Vec<f64> = scenarios
+        let sustained: Vec<f64> = scenarios
             .par_iter()
             .map(|scenario| search(scenario, &recipes[0], &[], FINE))
             .collect::<Result<_, Failure>>()?;
         let scenarios: Vec<Scenario> =
-            scenarios.iter().zip(&bears).map(|(s, &load)| runs::with_load(s, load)).collect();
+            scenarios.iter().zip(&sustained).map(|(s, &load)| runs::with_load(s, load)).collect();
         let pairs: Vec<(&Scenario, &Recipe)> =
             scenarios.iter().flat_map(|s| recipes[1..].iter().map(move |r| (s, r))).collect();
         let loads = pairs
@@ -228,8 +228,8 @@ impl MtatCommand {
             .map(|(scenario, recipe)| search(scenario, recipe, &NEAR, COARSE))
             .collect::<Result<Vec<f64>, Failure>>()?;
         let of_each = loads.chunks(recipes.len() - 1);
-        for ((service, bears), loads) in self.services.iter().zip(&bears).zip(of_each) {
-            let mut row = vec![service.clone(), percent(*bears)];
+        for ((service, sustained), loads) in self.services.iter().zip(&sustained).zip(of_each) {
+            let mut row = vec![service.clone(), percent(*sustained)];
             row.extend(loads.iter().map(|&load| percent(load)));
             sheet.rows.push(row);
         }
@@ -258,19 +258,20 @@ impl MtatCommand {
                 return Ok(load);
             }
         }
-        let (mut bears, mut breaks) = (0.0, near.last().copied().unwrap_or(1.1));
-        let first = breaks - bears;
-        while breaks - bears > fine {
+        let (mut sustained, mut exceeded) = (0.0, near.last().copied().unwrap_or(1.1));
+        let first = exceeded - sustained;
+        while exceeded - sustained > fine {
             // Every policy sustains what slow memory alone does, which is more than half.
-            let load = if bears == 0.0 { breaks / 1.25 } else { f64::midpoint(bears, breaks) };
+            let load =
+                if sustained == 0.0 { exceeded / 1.25 } else { f64::midpoint(sustained, exceeded) };
             if self.holds(scenario, recipe, load)? {
-                bears = load
+                sustained = load
             } else {
-                breaks = load
+                exceeded = load
             }
-            reached(1.0 - (breaks - bears) / first);
+            reached(1.0 - (exceeded - sustained) / first);
         }
-        Ok(bears)
+        Ok(sustained)
     }
 
     fn holds(&self, scenario: &Scenario, recipe: &Recipe, load: f64) -> Result<bool, Failure> {

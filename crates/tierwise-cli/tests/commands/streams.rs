@@ -151,9 +151,9 @@ fn full_disk_is_no_user_mistake() {
         command.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]);
         command.arg(assert_cmd::cargo::cargo_bin!("tierwise")).args(arguments);
         let output = command.output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-        assert!(said.contains("out.csv: cannot be written: "), "{arguments:?}: {said}");
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.contains("out.csv: cannot be written: "), "{arguments:?}: {message}");
         assert_eq!(directory.files(), ["lackey.txt"], "{arguments:?}");
     }
 }

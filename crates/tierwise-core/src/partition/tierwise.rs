@@ -200,7 +200,10 @@ impl Tierwise {
         let resident = ctx.resident(tenant);
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
-            return Some((t.last_share.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
+            return Some((
+                t.last_share.unwrap_or(resident).min(resident),
+                Rule::Unmeasured { slo },
+            ));
         };
         let (fast, slow) = latencies(ctx.topology);
         let service = ServiceReading {

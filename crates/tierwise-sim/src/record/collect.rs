@@ -12,8 +12,8 @@ use tierwise_core::world::World;
 use tierwise_driver::Observer;
 
 use super::{
-    DecisionRecord, LIVES_IN_ALL, LifeRecord, MOVES_IN_ALL, MOVES_OF_A_PAGE, MoveCount, MoveRecord,
-    RunRecord, TenantRecord, TierRecord, UsageRecord, VERSION, names,
+    DecisionRecord, LIFETIMES_IN_ALL, LifetimeRecord, MOVES_IN_ALL, MOVES_OF_A_PAGE, MoveCount,
+    MoveRecord, RunRecord, TenantRecord, TierRecord, UsageRecord, VERSION, names,
 };
 use crate::host::SimulatedHost;
 
@@ -152,16 +152,16 @@ impl Recorder {
         let frame = host.memory().frame(page);
         let (tenant, first) = (frame.workload, frame.local);
         let at_seconds = seconds(host.now());
-        let lives = &mut self.record.lives;
-        if let Some(run) = lives.last_mut()
+        let lifetimes = &mut self.record.lifetimes;
+        if let Some(run) = lifetimes.last_mut()
             && (run.at_seconds, run.tenant, run.tier) == (at_seconds, tenant, tier)
             && run.first + run.pages == first
         {
             run.pages += 1;
-        } else if lives.len() < LIVES_IN_ALL {
-            lives.push(LifeRecord { at_seconds, tenant, first, pages: 1, tier });
+        } else if lifetimes.len() < LIFETIMES_IN_ALL {
+            lifetimes.push(LifetimeRecord { at_seconds, tenant, first, pages: 1, tier });
         } else {
-            self.record.lives_left_out += 1;
+            self.record.lifetimes_left_out += 1;
         }
     }
 }

@@ -31,7 +31,7 @@ pub const MOVES_IN_ALL: usize = 1_000_000;
 
 /// Limit of allocations and frees kept: runs of pages, so that only a workload that maps and unmaps
 /// single pages comes near.
-pub const LIVES_IN_ALL: usize = 1_000_000;
+pub const LIFETIMES_IN_ALL: usize = 1_000_000;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -60,10 +60,10 @@ pub struct RunRecord {
     pub moves_left_out: u64,
     /// Moves, in the order of time: at most [`MOVES_OF_A_PAGE`] of a page and [`MOVES_IN_ALL`].
     pub moves: Vec<MoveRecord>,
-    /// Runs of allocated and freed pages that are not in `lives`, because there were too many.
-    pub lives_left_out: u64,
+    /// Runs of allocated and freed pages that are not in `lifetimes`, because there were too many.
+    pub lifetimes_left_out: u64,
     /// Pages mapped and unmapped, in the order of time.
-    pub lives: Vec<LifeRecord>,
+    pub lifetimes: Vec<LifetimeRecord>,
     /// The tenants' usage, about once per second.
     pub usage: Vec<UsageRecord>,
 }
@@ -155,7 +155,7 @@ pub struct MoveCount {
 
 /// A run of pages that was mapped or unmapped.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct LifeRecord {
+pub struct LifetimeRecord {
     /// Virtual seconds of the observation that reported it.
     pub at_seconds: f64,
     /// The tenant.
@@ -168,7 +168,7 @@ pub struct LifeRecord {
     pub tier: Option<u8>,
 }
 
-impl LifeRecord {
+impl LifetimeRecord {
     /// Returns true if a page is in the run.
     pub fn is_of(&self, tenant: usize, page: u32) -> bool {
         usize::from(self.tenant) == tenant && (self.first..self.first + self.pages).contains(&page)

@@ -47,7 +47,7 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
         Rule::Annealed { .. } => "annealed",
         Rule::Unprofiled { .. } => "unprofiled",
         Rule::Needed { .. } => "needed",
-        Rule::Unheard { .. } => "unheard",
+        Rule::Unmeasured { .. } => "unmeasured",
         Rule::Hottest { .. } => "hottest",
         Rule::Lent { .. } => "lent",
         Rule::Credited { .. } => "credited",
@@ -90,7 +90,7 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
             ("slo_seconds", seconds(slo)),
             ("access_ratio", access_ratio),
         ],
-        Rule::Unheard { slo } => vec![("slo_seconds", seconds(slo))],
+        Rule::Unmeasured { slo } => vec![("slo_seconds", seconds(slo))],
         Rule::Hottest { served, next } => vec![("served", served), ("next", next)],
         Rule::Lent { by: _, outlier, mpki, pages: held } => {
             vec![("outlier", f64::from(u8::from(outlier))), ("mpki", mpki), ("pages", pages(held))]

@@ -58,11 +58,15 @@ impl Placed<'_> {
     /// # Errors
     /// Those of [`RequestTenant::new`].
     pub fn max_load(&self) -> Result<f64, RequestError> {
-        let (mut bears, mut breaks) = (0.0, 1.25 * self.capacity());
-        while breaks - bears > FINE * breaks {
-            let load = f64::midpoint(bears, breaks);
-            if self.under(load)?.p99 <= self.preset.slo { bears = load } else { breaks = load }
+        let (mut sustained, mut exceeded) = (0.0, 1.25 * self.capacity());
+        while exceeded - sustained > FINE * exceeded {
+            let load = f64::midpoint(sustained, exceeded);
+            if self.under(load)?.p99 <= self.preset.slo {
+                sustained = load
+            } else {
+                exceeded = load
+            }
         }
-        Ok(bears)
+        Ok(sustained)
     }
 }

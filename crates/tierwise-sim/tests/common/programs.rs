@@ -35,12 +35,12 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
     // An earlier run may have left the file.
     let _ = std::fs::remove_file(path);
     let mut writer = TraceWriter::create(path, &header, options).unwrap();
-    let (mut living, mut next, mut state) = (Vec::new(), 0u32, program.seed);
+    let (mut present, mut next, mut state) = (Vec::new(), 0u32, program.seed);
     let mut stalled = 0.0;
     for _ in 0..program.windows {
         let allocations = 1 + draw(&mut state, program.allocations.into()) as u32;
         writer
-            .push(&window(allocations, &mut living, &mut next, &mut stalled, program, &mut state))
+            .push(&window(allocations, &mut present, &mut next, &mut stalled, program, &mut state))
             .unwrap();
     }
     writer.finish().unwrap();
@@ -49,7 +49,7 @@ pub fn growing_trace(program: &Growing, path: &Path) -> u64 {
 
 fn window(
     allocations: u32,
-    living: &mut Vec<u32>,
+    present: &mut Vec<u32>,
     next: &mut u32,
     stalled: &mut f64,
     program: &Growing,
@@ -61,10 +61,10 @@ fn window(
         let allocation =
             Allocation { page, vpn: page.into(), kind: PageBacking::Anon, order: 0, thread: 0 };
         window.allocations.push(allocation);
-        living.push(page);
+        present.push(page);
     }
     *next += allocations;
-    for &page in living.iter() {
+    for &page in present.iter() {
         // Pages just mapped are touched, of the rest a third.
         if page + allocations >= *next || draw(state, 3) == 0 {
             let misses = 1 + draw(state, 40) as u32;
@@ -81,10 +81,10 @@ fn window(
     }
     window.accesses.sort_unstable_by_key(|access| access.page);
     *stalled += f64::from(allocations) * program.unmapped;
-    while *stalled >= 1.0 && living.len() > 1 {
+    while *stalled >= 1.0 && present.len() > 1 {
         *stalled -= 1.0;
-        let which = draw(state, living.len() as u64) as usize;
-        window.unmaps.push(living.swap_remove(which));
+        let which = draw(state, present.len() as u64) as usize;
+        window.unmaps.push(present.swap_remove(which));
     }
     window.unmaps.sort_unstable();
     window

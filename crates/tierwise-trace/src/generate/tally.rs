@@ -125,7 +125,7 @@ impl WindowTally {
         match &mut self.numbers {
             Numbers::InOrder => {
                 while u64::from(self.allocated) <= place {
-                    self.bear(u64::from(self.allocated));
+                    self.allocate(u64::from(self.allocated));
                 }
             }
             Numbers::ByPlace(pages) => {
@@ -134,13 +134,13 @@ impl WindowTally {
                     pages.resize(index + 1, UNALLOCATED);
                 }
                 pages[index] = self.allocated;
-                self.bear(place);
+                self.allocate(place);
             }
         }
         self.allocated - 1
     }
 
-    fn bear(&mut self, place: u64) {
+    fn allocate(&mut self, place: u64) {
         let kind = if self.is_file(place) { PageBacking::File } else { PageBacking::Anon };
         let base = if kind == PageBacking::File { FILE_VPN } else { ANON_VPN };
         let vpn = base + (place << self.order);

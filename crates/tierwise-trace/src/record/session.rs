@@ -378,9 +378,9 @@ impl SignalForwarder {
             for (number, from_keyboard) in early.drain(..).map(|n| (n, false)).chain(later) {
                 requests.flush();
                 // Ctrl-C reaches the program directly, because it shares this terminal.
-                let heard = from_keyboard && std::io::stdin().is_terminal();
+                let received = from_keyboard && std::io::stdin().is_terminal();
                 let signal = Signal::from_named_raw(number);
-                if let (Some(pid), Some(signal), false) = (pid, signal, heard) {
+                if let (Some(pid), Some(signal), false) = (pid, signal, received) {
                     let _ = kill_process(pid, signal);
                 }
             }

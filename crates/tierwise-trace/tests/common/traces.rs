@@ -62,12 +62,12 @@ fn plan() -> impl Strategy<Value = Plan> {
 /// Windows that keep every rule of the data model.
 pub fn windows() -> impl Strategy<Value = Vec<Window>> {
     vec(plan(), 0..8).prop_map(|plans| {
-        let (mut living, mut next) = (Vec::new(), 0u32);
-        plans.into_iter().map(|plan| realise(plan, &mut living, &mut next)).collect()
+        let (mut present, mut next) = (Vec::new(), 0u32);
+        plans.into_iter().map(|plan| realise(plan, &mut present, &mut next)).collect()
     })
 }
 
-fn realise(plan: Plan, living: &mut Vec<u32>, next: &mut u32) -> Window {
+fn realise(plan: Plan, present: &mut Vec<u32>, next: &mut u32) -> Window {
     let mut window = Window { operations: plan.operations, marks: plan.marks, ..Window::default() };
     for (thread, instructions) in plan.threads {
         window.threads.push(ThreadShare { thread, instructions: instructions.into() });
@@ -76,19 +76,19 @@ fn realise(plan: Plan, living: &mut Vec<u32>, next: &mut u32) -> Window {
     for (vpn, file, order, thread) in plan.allocations {
         let kind = if file { PageBacking::File } else { PageBacking::Anon };
         window.allocations.push(Allocation { page: *next, vpn, kind, order, thread });
-        living.push(*next);
+        present.push(*next);
         *next += 1;
     }
-    if !living.is_empty() {
+    if !present.is_empty() {
         for (index, counts, supervised, thread) in plan.touched {
-            window.accesses.push(access(*index.get(living), counts, supervised, thread));
+            window.accesses.push(access(*index.get(present), counts, supervised, thread));
         }
         window.accesses.sort_by_key(|access| access.page);
         window.accesses.dedup_by_key(|access| access.page);
     }
     for index in plan.unmapped {
-        if !living.is_empty() {
-            window.unmaps.push(living.swap_remove(index.index(living.len())));
+        if !present.is_empty() {
+            window.unmaps.push(present.swap_remove(index.index(present.len())));
         }
     }
     window.unmaps.sort_unstable();

@@ -174,7 +174,7 @@ mod tests {
         ["add vm-1 4711", "begin vm-2", "add vm-1 4711", "remove vm-1"]
             .iter()
             .for_each(|text| send(&name, text));
-        let heard =
+        let received =
             [Reply::done(), Reply::refused("it stands twice"), Reply::done()].map(|reply| {
                 let request = requests.recv_timeout(Duration::from_secs(60)).unwrap();
                 request.reply.send(reply).unwrap();
@@ -182,7 +182,7 @@ mod tests {
             });
         let add =
             || ControlCommand::TenantAdd { tenant: TenantConfig::of_processes("vm-1", vec![4711]) };
-        assert_eq!(heard, [add(), add(), ControlCommand::TenantRemove { name: "vm-1".into() }]);
+        assert_eq!(received, [add(), add(), ControlCommand::TenantRemove { name: "vm-1".into() }]);
         drop(listener);
         // Its name is free again.
         drop(Queue::open(&name).unwrap());

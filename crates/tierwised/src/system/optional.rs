@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn failed_feature_is_listed_and_retried() {
-        let (unavailable, (message, heard)) = (Unavailable::default(), unbounded());
+        let (unavailable, (message, received)) = (Unavailable::default(), unbounded());
         let mut busy = 3;
         let attempt = move || {
             if busy > 0 {
@@ -179,10 +179,10 @@ mod tests {
         };
         let wait = Duration::from_millis(1);
         let feature = Optional::start_with("http", &unavailable, attempt, wait).unwrap();
-        assert_eq!(heard.recv().unwrap(), "busy");
-        assert_eq!(heard.iter().find(|what| *what != "busy"), Some("started"));
+        assert_eq!(received.recv().unwrap(), "busy");
+        assert_eq!(received.iter().find(|what| *what != "busy"), Some("started"));
         drop(feature);
-        assert_eq!(heard.recv().unwrap(), "ended");
+        assert_eq!(received.recv().unwrap(), "ended");
         assert_eq!(unavailable.list(), []);
     }
 

@@ -101,8 +101,9 @@ proptest! {
     }
 
     #[test]
-    fn plans_stay_within_the_budget(s in any_scenario(), megabytes in 1u64..64) {
-        let budget = Budget { bandwidth: Some(Bandwidth(megabytes << 20)) };
+    fn plans_stay_within_the_budget(s in any_scenario(), log in 16u32..26) {
+        // From a thirty-second of a huge page per second to sixteen of them.
+        let budget = Budget { bandwidth: Some(Bandwidth(1 << log)) };
         let prepared = Prepared::load(Scenario { budget, ..s }).unwrap();
         // The checkers compare the bytes moved with the budget after every step.
         let options = RunOptions { seed: 1, check: true, ..RunOptions::default() };

@@ -112,3 +112,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn scaled_rows_beyond_memory_are_refused() {
+    let spec = GeneratorSpec {
+        footprint_pages: 16,
+        accesses_per_window: 1,
+        windows: Some(1 << 63),
+        ..GeneratorSpec::default()
+    };
+    let endless = WorkloadSpec { scale: 2, ..workload("w", "uniform", spec) };
+    let error = Prepared::load(scenario(machine(64, 64), vec![endless])).unwrap_err().to_string();
+    assert!(error.contains("need a workload that fits into memory"), "{error}");
+}

@@ -4,10 +4,10 @@
 //!
 //! 1. Every tenant gets its floor ([`crate::tenant`]), up to its resident memory.
 //! 2. Each service with an SLO gets the memory that its requests need at the load that may come
-//!    next, by its own counters and its learned properties ([`super::need`]). Before the first
-//!    interval it gets the whole tier. After a violation the guard takes over within the interval
-//!    and keeps all its memory fast for ten seconds. A service whose latency, CPU time or CPUs are
-//!    not known gets the whole tier.
+//!    next, by its own counters and its learned properties ([`super::need`]). After a violation the
+//!    guard takes over within the interval and keeps all its memory fast for ten seconds. A service
+//!    whose CPU time or CPUs are not known, or none of whose latencies was measured yet, gets all
+//!    the memory that it has. One that answered before and is silent keeps its last share.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
 //!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
@@ -92,6 +92,8 @@ struct Tenant {
     cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
+    /// True after the first 99th percentile.
+    heard: bool,
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
@@ -200,8 +202,11 @@ impl Tierwise {
         let resident = ctx.resident(tenant);
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
-            return Some((t.last_share.unwrap_or(resident).min(resident), Rule::Unheard { slo }));
+            // The shares before the first answer say how much memory it had, not how much it needs.
+            let kept = t.last_share.filter(|_| t.heard).unwrap_or(resident);
+            return Some((kept.min(resident), Rule::Unheard { slo }));
         };
+        t.heard = true;
         let (fast, slow) = latencies(ctx.topology);
         let service = ServiceReading {
             busy: t.busy / seconds,
@@ -212,11 +217,10 @@ impl Tierwise {
             requests: t.requests / seconds,
         };
         let guard = t.need.learn(now, &service, p99, slo);
-        let access_ratio = if guard || service.servers <= 0.0 {
-            1.0
-        } else {
-            t.need.access_ratio(now, &service, slo)
-        };
+        // A service that answered used some CPU time, so none means that it is not known.
+        let unknown = service.servers <= 0.0 || service.busy <= 0.0;
+        let access_ratio =
+            if guard || unknown { 1.0 } else { t.need.access_ratio(now, &service, slo) };
         let pages = t.curve.pages_for(access_ratio, resident);
         let rule =
             if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };

@@ -52,13 +52,19 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// the guard is at most a second late.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The part of the difference that is learned per interval: half of it in three seconds.
+/// The part of the difference that is learned per interval: half of it in three seconds. Chosen,
+/// not measured. A larger part follows the chance of one second's counters; a smaller one gives a
+/// scan memory for longer.
 const LEARNING: f64 = 0.2;
 
 /// The part of a lost trust in predictions that returns per interval: half of it in half a minute.
+/// Chosen, not measured: a tenth of [`LEARNING`]. A larger part gives a scan memory again and
+/// again; with a smaller one a tenant whose scan is over waits longer for memory.
 const TRUST_RECOVERY: f64 = 0.02;
 
-/// The minimum predicted share of the accesses that is compared with the counters.
+/// The minimum predicted share of the accesses that is compared with the counters, as the
+/// comparison divides by it. Chosen, not measured. With a smaller one a few accesses decide about
+/// the trust; a larger one judges tenants with little memory late.
 const MIN_PREDICTED: f64 = 0.05;
 
 /// Misses per instruction of a tenant whose instructions the world does not count: the median of
@@ -68,10 +74,14 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant.
+/// copied serves no tenant. Its size is chosen, not measured: a smaller one lets needs that differ
+/// by the chance of a second's samples exchange memory; a larger one keeps memory from a tenant
+/// that gains up to that much more by it.
 const HAVING: f64 = 1.25;
 
-/// Pieces into which the fast tier is divided, unless a class of pages is smaller.
+/// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
+/// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
+/// fewer make coarser shares.
 const PIECES: u64 = 256;
 
 /// Nanoseconds of an instruction that does not miss: one per cycle at 2.3 GHz. It decides only the

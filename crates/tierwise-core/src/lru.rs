@@ -84,6 +84,13 @@ impl Isolation {
         first
     }
 
+    /// Lets the page that was named last be named again: the plan does not name it after all.
+    pub fn put_back_last(&mut self, pages: &mut PageTable) {
+        if let Some(page) = self.0.pop() {
+            pages.set_flag(page, Flag::Isolated, false);
+        }
+    }
+
     /// Lets every page be named again.
     pub fn put_back(&mut self, pages: &mut PageTable) {
         self.0.drain(..).for_each(|page| pages.set_flag(page, Flag::Isolated, false));

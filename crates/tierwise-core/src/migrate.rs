@@ -205,12 +205,14 @@ pub struct Budget {
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// Cuts plans to the budget with a token bucket.
+/// Cuts plans to the budget with a token bucket. A move larger than the bucket starts when the
+/// bucket is full, and later moves wait until its debt is paid. Up to any time, all moves together
+/// have at most the bytes of the budget and of one burst, or of the largest move if that is larger.
 #[derive(Debug, Clone)]
 pub struct Planner {
     budget: Budget,
-    /// Bytes that may be moved now.
-    tokens: u64,
+    /// Bytes that may be moved now; negative if a move larger than the bucket left a debt.
+    tokens: i128,
     refilled: Timestamp,
 }
 
@@ -224,9 +226,13 @@ impl Planner {
         Self { budget, tokens: Self::burst(budget), refilled: Timestamp::ZERO }
     }
 
-    fn burst(budget: Budget) -> u64 {
-        let per_second = budget.bandwidth.map_or(0, |b| b.0);
-        (per_second as u128 * Self::BURST.as_nanos() / 1_000_000_000) as u64
+    fn burst(budget: Budget) -> i128 {
+        budget.bandwidth.map_or(0, |bandwidth| Self::earned(bandwidth, Self::BURST))
+    }
+
+    /// Bytes that may be moved in a time. The product of two 64-bit numbers, divided, fits.
+    fn earned(bandwidth: Bandwidth, time: Duration) -> i128 {
+        (u128::from(bandwidth.0) * time.as_nanos() / 1_000_000_000) as i128
     }
 
     /// Drops moves beyond the budget from the end of `moves`, and reports each to `cut`.
@@ -238,17 +244,19 @@ impl Planner {
         mut cut: impl FnMut(Move),
     ) {
         let Some(bandwidth) = self.budget.bandwidth else { return };
-        let earned = u128::from(bandwidth.0) * now.since(self.refilled).as_nanos() / 1_000_000_000;
+        let (burst, earned) =
+            (Self::burst(self.budget), Self::earned(bandwidth, now.since(self.refilled)));
         // `refilled` advances only if the elapsed time yields a token, so that no time is lost to
         // rounding.
         if earned > 0 {
-            self.tokens = Self::burst(self.budget).min(self.tokens.saturating_add(earned as u64));
+            self.tokens = burst.min(self.tokens + earned);
             self.refilled = now;
         }
         let mut kept = 0;
         for m in moves.iter() {
-            let bytes = bytes_of(m.page).0;
-            if bytes > self.tokens {
+            let bytes = i128::from(bytes_of(m.page).0);
+            let full = burst > 0 && self.tokens == burst;
+            if bytes > self.tokens && !full {
                 break;
             }
             self.tokens -= bytes;
@@ -262,17 +270,16 @@ impl Planner {
 mod tests {
     use super::*;
 
+    fn moves_of(pages: std::ops::Range<u32>) -> Vec<Move> {
+        let mut plan = MigrationPlan::default();
+        pages.for_each(|page| plan.background(PageId(page), TierId(0)));
+        plan.moves
+    }
+
     #[test]
     fn budget_cuts_the_tail_and_refills() {
         let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(8192)) });
-        let three: Vec<Move> = (0..3)
-            .map(|p| Move {
-                page: PageId(p),
-                to: TierId(0),
-                charge_to: ChargeTo::Background,
-                cause: Cause::Policy,
-            })
-            .collect();
+        let three = moves_of(0..3);
         let mut cut = Vec::new();
         let mut moves = three.clone();
         planner.cut(Timestamp::ZERO, &mut moves, |_| Bytes(4096), |m| cut.push(m.page));
@@ -282,5 +289,27 @@ mod tests {
         let mut moves = three;
         planner.cut(Timestamp(500_000_000), &mut moves, |_| Bytes(4096), |_| ());
         assert_eq!(moves.len(), 1);
+    }
+    #[test]
+    fn move_beyond_a_burst_delays_others() {
+        let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(8192)) });
+        // Page 0 is as large as four seconds of the budget.
+        let bytes = |page: PageId| Bytes(if page == PageId(0) { 32_768 } else { 4096 });
+        let moved: Vec<usize> = (0..8)
+            .map(|half| {
+                let mut moves = moves_of(if half == 0 { 0..2 } else { 1..3 });
+                planner.cut(Timestamp(half * 500_000_000), &mut moves, bytes, |_| ());
+                moves.len()
+            })
+            .collect();
+        assert_eq!(moved, [1, 0, 0, 0, 0, 0, 0, 1], "three seconds pay the debt");
+    }
+
+    #[test]
+    fn no_bandwidth_moves_no_page() {
+        let mut planner = Planner::new(Budget { bandwidth: Some(Bandwidth(0)) });
+        let mut moves = moves_of(0..2);
+        planner.cut(Timestamp(9_000_000_000), &mut moves, |_| Bytes(4096), |_| ());
+        assert_eq!(moves, []);
     }
 }

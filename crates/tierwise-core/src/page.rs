@@ -118,6 +118,9 @@ impl PageTable {
     /// Bytes of metadata per page.
     pub const BYTES_PER_PAGE: usize = size_of::<u32>();
 
+    /// The largest order of a page. A page of a larger order counts as one of this order.
+    pub const MAX_ORDER: u8 = (ORDER_MASK >> ORDER_SHIFT) as u8;
+
     /// One more than the largest page inserted so far.
     pub fn len(&self) -> usize {
         self.words.len()
@@ -144,7 +147,7 @@ impl PageTable {
         self.words[page.index()] = u32::from(attributes.tenant.0)
             | u32::from(attributes.tier.0) << TIER_SHIFT
             | if attributes.kind == PageKind::File { KIND_FILE } else { 0 }
-            | u32::from(attributes.order.min(15)) << ORDER_SHIFT;
+            | u32::from(attributes.order.min(Self::MAX_ORDER)) << ORDER_SHIFT;
         self.present += Pages(self.frames(page));
     }
 

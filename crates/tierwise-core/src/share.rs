@@ -261,8 +261,8 @@ pub enum Rule {
         /// Share of its accesses that must be served fast, 0 to 1.
         access_ratio: f64,
     },
-    /// A service that has answered no request since the last decision: it keeps its memory, at
-    /// first the whole tier.
+    /// A service that has answered no request since the last decision: it keeps its share. Before
+    /// its first answer, that is all the memory that it has.
     Unmeasured {
         /// Its limit.
         slo: Duration,

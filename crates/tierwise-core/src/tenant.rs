@@ -187,7 +187,10 @@ pub enum TenantError {
         capacity: Bytes,
     },
     /// A cap is below its floor.
-    #[error("tenant \"{tenant}\": its cap in {tier} ({cap}) is below its floor ({floor})")]
+    #[error(
+        "tenant \"{tenant}\": found a cap of {cap} in {tier}, below its floor of {floor}; allowed: \
+         the floor or more; raise the cap or lower the floor"
+    )]
     CapBelowFloor {
         /// The tenant.
         tenant: String,
@@ -260,5 +263,22 @@ mod tests {
         assert_eq!(floors, [Pages(0)]);
         auto_floors(&[(Pages(5), 100)], Pages(0), Pages(0), &mut floors);
         assert_eq!(floors, [Pages(0)]);
+    }
+    #[test]
+    fn cap_below_floor_names_a_remedy() {
+        let limit = |bytes| vec![Some(Limit::Bytes(Bytes(bytes)))];
+        let (floors, caps) = (limit(200 << 10), limit(100 << 10));
+        let spec = TenantSpec { floors, caps, ..TenantSpec::new("web") };
+        let topology = crate::baseline::testing::topology(2);
+        let tier = &topology.tier(TierId::FASTEST).name;
+        let error = check(&[spec], &topology).unwrap_err();
+        assert!(matches!(error, TenantError::CapBelowFloor { .. }), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "tenant \"web\": found a cap of 100 KiB in {tier}, below its floor of 200 KiB; \
+                 allowed: the floor or more; raise the cap or lower the floor"
+            )
+        );
     }
 }

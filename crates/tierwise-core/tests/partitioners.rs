@@ -6,6 +6,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tierwise_core::config::Document;
@@ -16,7 +18,7 @@ use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
 use tierwise_core::registry::BuildContext;
 use tierwise_core::share::{Share, Shares};
-use tierwise_core::tenant::{Limit, TenantSpec};
+use tierwise_core::tenant::{Class, Limit, TenantSpec};
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 
 /// Base pages of the fast tier and of the slow one.
@@ -49,24 +51,29 @@ fn spec(tenant: &Tenant) -> TenantSpec {
 }
 
 fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
-    let topology = common::topology(&TIERS);
-    let ctx = BuildContext::new(&topology, 7);
-    let document = Document::parse("t.toml", "").unwrap();
-    let row = partition::TABLE.iter().find(|row| row.name == name).unwrap();
-    let mut partitioner = (row.build)(&document.root(), &ctx).unwrap();
-    let estimator = estimate::NoEstimator;
     let usage = |t: &Tenant| vec![Pages(t.fast), Pages(t.slow)];
     let readings: Vec<TenantReading> = tenants
         .iter()
         .map(|t| TenantReading { usage: usage(t), running: true, ..TenantReading::default() })
         .collect();
     let specs: Vec<TenantSpec> = tenants.iter().map(spec).collect();
+    decided(name, &specs, &vec![readings; 3])
+}
+
+/// The shares after decisions a second apart, each with its own readings.
+fn decided(name: &str, specs: &[TenantSpec], seconds: &[Vec<TenantReading>]) -> Vec<Share> {
+    let topology = common::topology(&TIERS);
+    let ctx = BuildContext::new(&topology, 7);
+    let document = Document::parse("t.toml", "").unwrap();
+    let row = partition::TABLE.iter().find(|row| row.name == name).unwrap();
+    let mut partitioner = (row.build)(&document.root(), &ctx).unwrap();
+    let estimator = estimate::NoEstimator;
     let mut pages = PageTable::default();
-    let used: u64 = tenants.iter().map(|t| t.fast).sum();
-    let free = [Pages(TIERS[0].saturating_sub(used)), Pages(0)];
     let mut shares = Shares::default();
-    for second in 1..4 {
+    for (second, readings) in (1..).zip(seconds) {
         let now = Timestamp(second * 1_000_000_000);
+        let used: u64 = readings.iter().map(|reading| reading.usage[0].0).sum();
+        let free = [Pages(TIERS[0].saturating_sub(used)), Pages(0)];
         let obs = Observation {
             tenants: readings.clone(),
             tiers: vec![TierReading::default(); 2],
@@ -77,12 +84,69 @@ fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
             topology: &topology,
             pages: &mut pages,
             free: &free,
-            tenants: &readings,
-            specs: &specs,
+            tenants: readings,
+            specs,
         };
         partitioner.partition(now, &ctx, &estimator, &mut shares);
     }
-    (0..tenants.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect()
+    (0..specs.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect()
+}
+
+/// The share of a service beside a neighbour that holds all fast memory and has far more weight.
+/// The service's readings are of one second each.
+fn share_of_service(seconds: &[TenantReading]) -> Pages {
+    let service = TenantSpec {
+        class: Class::LatencyCritical,
+        slo: Some(Duration::from_millis(20)),
+        weight: 1,
+        ..TenantSpec::new("service")
+    };
+    let neighbour = TenantSpec { weight: 10_000, ..TenantSpec::new("neighbour") };
+    let beside = TenantReading {
+        usage: vec![Pages(9_000), Pages(20_000)],
+        running: true,
+        ..TenantReading::default()
+    };
+    let seconds: Vec<_> = seconds.iter().map(|own| vec![own.clone(), beside.clone()]).collect();
+    decided("tierwise", &[service, neighbour], &seconds)[0].floor
+}
+
+fn holding(pages: u64) -> TenantReading {
+    TenantReading { usage: vec![Pages(0), Pages(pages)], running: true, ..TenantReading::default() }
+}
+
+#[test]
+fn unheard_service_gets_all_its_memory() {
+    let growing = [0, 10, 3_000].map(holding);
+    assert_eq!(share_of_service(&growing), Pages(3_000));
+}
+
+#[test]
+fn silent_service_keeps_its_last_share() {
+    // The first answers show that it needs no fast memory: its servers are nearly idle.
+    let idle = TenantReading {
+        p99: Some(Duration::from_micros(10)),
+        operations: 1_000,
+        misses: vec![0, 1_000],
+        busy: Duration::from_millis(1),
+        cpus: 10.0,
+        ..holding(3_000)
+    };
+    let kept = share_of_service(std::slice::from_ref(&idle));
+    assert!(kept < Pages(100), "{kept:?}");
+    assert_eq!(share_of_service(&[idle, holding(3_000)]), kept);
+}
+
+#[test]
+fn service_without_cpu_time_gets_all() {
+    let answering = TenantReading {
+        p99: Some(Duration::from_millis(1)),
+        operations: 1_000,
+        misses: vec![0, 100_000],
+        cpus: 2.0,
+        ..holding(3_000)
+    };
+    assert_eq!(share_of_service(&[answering.clone(), answering]), Pages(3_000));
 }
 
 proptest! {

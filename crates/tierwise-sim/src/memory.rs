@@ -1,7 +1,7 @@
 //! Physical memory of the simulated host: the tier of each page, and the free pages of each tier.
 
 use tierwise_core::migrate::{Cap, Placement};
-use tierwise_core::page::{Attributes, PageKind};
+use tierwise_core::page::{Attributes, PageKind, PageTable};
 use tierwise_core::topology::{Topology, WatermarkLevel};
 use tierwise_core::units::{PageId, Pages, TenantId, TierId};
 
@@ -17,7 +17,8 @@ pub struct Frame {
 }
 
 const ABSENT: u8 = u8::MAX;
-const ORDER: u8 = 0b0000_1111;
+/// The bits of the order: as many as in the engine's page table.
+const ORDER: u8 = PageTable::MAX_ORDER;
 const POISONED: u8 = 0b0010_0000;
 
 impl Frame {

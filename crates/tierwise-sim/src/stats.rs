@@ -45,6 +45,8 @@ pub struct Stats {
     pub accounts: Vec<WorkloadAccount>,
     /// Bytes moved.
     pub migrated_bytes: f64,
+    /// Bytes of the largest page moved.
+    pub largest_move: f64,
     /// Time of background cores, in nanoseconds.
     pub background_ns: f64,
     heat: Option<Heat>,
@@ -73,6 +75,7 @@ impl Stats {
         Self {
             accounts: vec![account; workloads],
             migrated_bytes: 0.0,
+            largest_move: 0.0,
             background_ns: 0.0,
             heat: None,
             timeline: None,
@@ -159,6 +162,7 @@ impl Stats {
         account.promotions += u64::from(promotion);
         account.demotions += u64::from(!promotion);
         self.migrated_bytes += bytes;
+        self.largest_move = self.largest_move.max(bytes);
     }
 
     /// Adds time of a background core, in nanoseconds.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tierwise_core::page::PageTable;
 use tierwise_trace::{
     Allocation, Header, PageAccess, PageBacking, TraceError, Window, WindowSource,
 };
@@ -63,6 +64,18 @@ pub enum LoadError {
         /// Pages of the recording.
         pages: u32,
     },
+    /// A page is larger than the page table can say.
+    #[error(
+        "found a page of order {order} with a granule of order {granule_order}; allowed: together \
+         at most {}; choose a smaller granule in [machine], or record smaller pages",
+        PageTable::MAX_ORDER
+    )]
+    TooLarge {
+        /// The page's order in the recording.
+        order: u8,
+        /// log2 of the base pages of a granule.
+        granule_order: u8,
+    },
 }
 
 /// A whole program in memory, shared by all runs of it.
@@ -110,9 +123,7 @@ impl LoadedTrace {
             check_scale(&windows, shape.scale)?;
             windows.iter_mut().for_each(|w| replicate(w, shape.scale));
         }
-        for allocation in windows.iter_mut().flat_map(|w| &mut w.allocations) {
-            allocation.order += shape.granule_order;
-        }
+        enlarge(&mut windows, shape.granule_order)?;
         let (orders, peak_resident) = survey(&windows);
         Ok(Self { header: source.header().clone(), windows, peak_resident, ends_at_mark, orders })
     }
@@ -132,6 +143,18 @@ impl LoadedTrace {
     pub fn marks(&self) -> impl Iterator<Item = &str> {
         self.windows.iter().flat_map(|w| &w.marks).map(String::as_str)
     }
+}
+
+/// Adds the granule's order to every page's.
+fn enlarge(windows: &mut [Window], granule_order: u8) -> Result<(), LoadError> {
+    for allocation in windows.iter_mut().flat_map(|w| &mut w.allocations) {
+        let order = allocation.order;
+        allocation.order = order.saturating_add(granule_order);
+        if allocation.order > PageTable::MAX_ORDER {
+            return Err(LoadError::TooLarge { order, granule_order });
+        }
+    }
+    Ok(())
 }
 
 fn check_scale(windows: &[Window], scale: u32) -> Result<(), LoadError> {
@@ -346,5 +369,55 @@ impl Windows {
         }
         self.taken += 1;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tierwise_trace::CacheModel;
+
+    use super::*;
+
+    /// One window that allocates a page of this order.
+    struct OnePage(Header, Option<u8>);
+
+    impl WindowSource for OnePage {
+        fn header(&self) -> &Header {
+            &self.0
+        }
+
+        fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+            window.clear();
+            let Some(order) = self.1.take() else { return Ok(false) };
+            let kind = PageBacking::Anon;
+            window.allocations.push(Allocation { page: 0, vpn: 0, kind, order, thread: 0 });
+            Ok(true)
+        }
+
+        fn rewind(&mut self) -> Result<(), TraceError> {
+            Ok(())
+        }
+    }
+
+    fn read(order: u8, granule_order: u8) -> Result<LoadedTrace, LoadError> {
+        let header = Header {
+            command: vec!["one page".to_owned()],
+            host: "a test".to_owned(),
+            page_size: 4096,
+            window_instructions: 1,
+            cache: CacheModel { size_bytes: 0, ways: 1, line_bytes: 64 },
+        };
+        let shape = Shape { granule_order, ..Shape::default() };
+        LoadedTrace::read(&mut OnePage(header, Some(order)), None, shape)
+    }
+
+    #[test]
+    fn pages_beyond_largest_order_are_refused() {
+        assert_eq!(read(9, 6).unwrap().peak_resident, 1 << 15);
+        let error = read(9, 7).unwrap_err().to_string();
+        assert!(error.contains("order 9 with a granule of order 7"), "{error}");
+        assert!(error.contains("allowed: together at most 15"), "{error}");
+        let error = read(18, 0).unwrap_err().to_string();
+        assert!(error.contains("order 18 with a granule of order 0"), "{error}");
     }
 }

@@ -101,8 +101,9 @@ proptest! {
     }
 
     #[test]
-    fn plans_stay_within_the_budget(s in any_scenario(), megabytes in 1u64..64) {
-        let budget = Budget { bandwidth: Some(Bandwidth(megabytes << 20)) };
+    fn plans_stay_within_the_budget(s in any_scenario(), log in 16u32..26) {
+        // From a thirty-second of a huge page per second to sixteen of them.
+        let budget = Budget { bandwidth: Some(Bandwidth(1 << log)) };
         let prepared = Prepared::load(Scenario { budget, ..s }).unwrap();
         // The checkers compare the bytes moved with the budget after every step.
         let options = RunOptions { seed: 1, check: true, ..RunOptions::default() };
@@ -110,4 +111,17 @@ proptest! {
             run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
         }
     }
+}
+
+#[test]
+fn scaled_rows_beyond_memory_are_refused() {
+    let spec = GeneratorSpec {
+        footprint_pages: 16,
+        accesses_per_window: 1,
+        windows: Some(1 << 63),
+        ..GeneratorSpec::default()
+    };
+    let endless = WorkloadSpec { scale: 2, ..workload("w", "uniform", spec) };
+    let error = Prepared::load(scenario(machine(64, 64), vec![endless])).unwrap_err().to_string();
+    assert!(error.contains("need a workload that fits into memory"), "{error}");
 }

@@ -122,15 +122,35 @@ impl WindowSource for Sequence<'_> {
     }
 }
 
+/// The place of the k-th of n accesses in a window, in 2^-40ths: `(k + 1/2) / n`.
+fn place(k: u64, n: u64) -> u64 {
+    // From 2^24 accesses of one page on, the numerator has more than 64 bits.
+    ((u128::from(2 * k + 1) << 39) / u128::from(n)) as u64
+}
+
 /// Adds a window's accesses to `out` as a sequence: the accesses of each page are spread evenly,
 /// which is the order that the simulator assumes within a window.
 pub fn interleave(window: &Window, out: &mut Vec<u32>) {
     let mut rounds: Vec<(u64, u32)> = Vec::new();
     for access in &window.accesses {
         let n = u64::from(access.loads) + u64::from(access.stores);
-        // The k-th of n accesses is at (k + 1/2) / n of the window, in 2^-40ths.
-        rounds.extend((0..n).map(|k| ((((2 * k + 1) << 39) / n), access.page)));
+        rounds.extend((0..n).map(|k| (place(k, n), access.page)));
     }
     rounds.sort_unstable();
     out.extend(rounds.into_iter().map(|(_, page)| page));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_accesses_keep_their_places() {
+        // Three quarters into a window, in 2^-40ths, for few and for many accesses.
+        assert_eq!(place(1, 2), 3 << 38);
+        let n = u64::from(u32::MAX) * 2;
+        let last = place(n - 1, n);
+        assert!(place(n / 2, n) > 1 << 39, "the second half of the window");
+        assert!(last < 1 << 40 && last > place(n / 2, n));
+    }
 }

@@ -302,7 +302,7 @@ fn mistakes_are_reported_with_the_remedy() {
     options.qemu = None;
     options.window_instructions = 0;
     let error = record(&options, |_| {}).unwrap_err().to_string();
-    assert!(error.contains("1 to 2^31"), "{error}");
+    assert!(error.contains("1 to 2147483647"), "{error}");
 }
 
 #[test]

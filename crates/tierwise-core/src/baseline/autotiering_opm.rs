@@ -115,6 +115,14 @@ impl Lap {
         }
         None
     }
+
+    /// Undoes the last [`Self::victim`]: no move of this plan names the page after all.
+    fn put_back_last(&mut self, page: PageId, tier: TierId, pages: &mut PageTable) {
+        let list = Self::list(tier, self.history(page).count_ones());
+        self.lists.remove(list, page, 0);
+        self.lists.push_tail(list, page, 0);
+        self.isolated.put_back_last(pages);
+    }
 }
 
 /// The policy.
@@ -186,6 +194,9 @@ impl AutoTieringOpm {
         self.demotions.clear();
         while !after.fits(frames, tier, ctx.topology, WatermarkLevel::High) {
             let Some((page, to)) = self.demotion(tier, level, &mut after, ctx) else {
+                for &(page, _) in self.demotions.iter().rev() {
+                    self.lap.put_back_last(page, tier, ctx.pages);
+                }
                 return false;
             };
             self.demotions.push((page, to));
@@ -220,9 +231,12 @@ impl AutoTieringOpm {
     ) -> Option<(PageId, TierId)> {
         let page = self.lap.victim(tier, below, ctx.pages)?;
         let frames = Pages(ctx.pages.frames(page));
-        let to = free.slower_that_fits(frames, tier, ctx.topology, WatermarkLevel::High)?;
-        free.record(frames, tier, to);
-        Some((page, to))
+        let to = free.slower_that_fits(frames, tier, ctx.topology, WatermarkLevel::High);
+        match to {
+            Some(to) => free.record(frames, tier, to),
+            None => self.lap.put_back_last(page, tier, ctx.pages),
+        }
+        to.map(|to| (page, to))
     }
 }
 
@@ -345,6 +359,17 @@ mod tests {
         let pages: Vec<u32> = moves.iter().map(|m| m.0).collect();
         assert_eq!(pages.len(), 4, "2 were free, 6 are the high watermark");
         assert!(pages.iter().all(|page| (90..98).contains(page)), "{pages:?}");
+    }
+
+    #[test]
+    fn abandoned_victims_serve_the_next_fault() {
+        let mut driven = Driven::new(OPM);
+        driven.machine.allocated(0..94, 0).allocated_huge(100, 4, 1).allocated(200..201, 1);
+        scans(&mut driven, 1, 2, 0..90);
+        // The huge page finds 4 victims of 16. The base page needs one, and gets the oldest.
+        driven.fault(100, 3 * SECOND, 3 * SECOND);
+        driven.fault(200, 3 * SECOND, 3 * SECOND);
+        assert_eq!(driven.plan(3 * SECOND), [(93, 1), (200, 0)]);
     }
 
     #[test]

@@ -52,9 +52,6 @@ pub struct Exhausted {
     pub held: u32,
 }
 
-/// Owner of the colours in the pool: the largest number, which no tenant has.
-const NO_OWNER: u16 = u16::MAX;
-
 /// The colours and free frames of a tenant.
 #[derive(Debug, Clone, Default)]
 struct Holding {
@@ -72,8 +69,8 @@ struct Holding {
 pub struct Colours {
     colours: u32,
     ways: u32,
-    /// By colour.
-    owners: Vec<u16>,
+    /// By colour; `None` in the pool.
+    owners: Vec<Option<TenantId>>,
     /// By colour: frames that hold a page.
     pages: Vec<u16>,
     /// By frame: true if it holds a page.
@@ -93,7 +90,7 @@ impl Colours {
         Self {
             colours,
             ways,
-            owners: vec![NO_OWNER; colours as usize],
+            owners: vec![None; colours as usize],
             pages: vec![0; colours as usize],
             used: vec![false; frames],
             at: vec![0; frames],
@@ -109,8 +106,7 @@ impl Colours {
 
     /// The owner of a colour.
     pub fn owner(&self, colour: u32) -> Option<TenantId> {
-        let owner = self.owners.get(colour as usize).copied().filter(|&owner| owner != NO_OWNER);
-        owner.map(TenantId)
+        self.owners.get(colour as usize).copied().flatten()
     }
 
     /// Returns true if a frame holds a page.
@@ -215,7 +211,7 @@ impl Colours {
 
     fn take_colour(&mut self, tenant: TenantId) {
         let Some(colour) = self.pool.pop() else { return };
-        self.owners[colour as usize] = tenant.0;
+        self.owners[colour as usize] = Some(tenant);
         self.holding(tenant).colours += 1;
         for frame in self.frames(colour) {
             self.list(tenant, frame);
@@ -232,7 +228,7 @@ impl Colours {
         for frame in self.frames(colour) {
             self.unlist(owner, frame);
         }
-        self.owners[colour as usize] = NO_OWNER;
+        self.owners[colour as usize] = None;
         self.holdings[owner.index()].colours -= 1;
         self.pool.push(colour);
     }

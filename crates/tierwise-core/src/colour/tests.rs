@@ -138,3 +138,13 @@ fn empty_frames_are_freed_not_relocated() {
     let beside = colours.colour(other) + if other < 4 { 4 } else { 0 };
     assert!(!colours.relocate(Relocation { from: frame, to: beside }), "the colour is another's");
 }
+
+#[test]
+fn largest_tenant_number_owns_its_colours() {
+    let tenant = TenantId(u16::MAX);
+    let mut colours = Colours::new(4, 2);
+    let frame = colours.allocate(tenant, 0).unwrap();
+    assert_eq!(colours.owner(colours.colour(frame)), Some(tenant));
+    colours.free(frame);
+    assert_eq!(colours.unowned(), 4);
+}

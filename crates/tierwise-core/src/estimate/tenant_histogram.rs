@@ -15,7 +15,8 @@
 //! by chance, and two pages would be exchanged repeatedly. The square root of a count has the same
 //! standard deviation, a half, for all counts (Poisson). So pages are compared by the roots of
 //! their counts, and a page of the fastest tier is exchanged only for a page whose root is larger
-//! by [`BEYOND_CHANCE`].
+//! by [`BEYOND_CHANCE`]. The order of a page is left out: a tick finds any part of a page used or
+//! unused, so that a huge page gets no more ticks than a base page that is used as often.
 //!
 //! Every page with a sample is a promotion candidate; promotion starts in the highest bin. Demotion
 //! starts in the lowest bin. No threshold separates the two: the tenant's share does.

@@ -19,7 +19,9 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 const MODEL: &str = "memstrata-slowdown-5";
 
 /// The relative difference of idle latencies above which a model is another machine's: latencies of
-/// one kind of memory differ by less between servers, those of two kinds by more.
+/// one kind of memory differ by less between servers, those of two kinds by more. Chosen, not
+/// measured: a larger one uses a model on memory of another kind; a smaller one refuses it on a
+/// server of the same kind with other clocks.
 const SAME_MACHINE: f64 = 0.25;
 
 /// A tenant that takes part in the lending of dedicated memory.

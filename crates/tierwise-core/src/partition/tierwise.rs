@@ -4,10 +4,10 @@
 //!
 //! 1. Every tenant gets its floor ([`crate::tenant`]), up to its resident memory.
 //! 2. Each service with an SLO gets the memory that its requests need at the load that may come
-//!    next, by its own counters and its learned properties ([`super::need`]). Before the first
-//!    interval it gets the whole tier. After a violation the guard takes over within the interval
-//!    and keeps all its memory fast for ten seconds. A service whose latency, CPU time or CPUs are
-//!    not known gets the whole tier.
+//!    next, by its own counters and its learned properties ([`super::need`]). After a violation the
+//!    guard takes over within the interval and keeps all its memory fast for ten seconds. A service
+//!    whose CPU time or CPUs are not known, or none of whose latencies was measured yet, gets all
+//!    the memory that it has. One that answered before and is silent keeps its last share.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
 //!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
@@ -52,13 +52,19 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// the guard is at most a second late.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The part of the difference that is learned per interval: half of it in three seconds.
+/// The part of the difference that is learned per interval: half of it in three seconds. Chosen,
+/// not measured. A larger part follows the chance of one second's counters; a smaller one gives a
+/// scan memory for longer.
 const LEARNING: f64 = 0.2;
 
 /// The part of a lost trust in predictions that returns per interval: half of it in half a minute.
+/// Chosen, not measured: a tenth of [`LEARNING`]. A larger part gives a scan memory again and
+/// again; with a smaller one a tenant whose scan is over waits longer for memory.
 const TRUST_RECOVERY: f64 = 0.02;
 
-/// The minimum predicted share of the accesses that is compared with the counters.
+/// The minimum predicted share of the accesses that is compared with the counters, as the
+/// comparison divides by it. Chosen, not measured. With a smaller one a few accesses decide about
+/// the trust; a larger one judges tenants with little memory late.
 const MIN_PREDICTED: f64 = 0.05;
 
 /// Misses per instruction of a tenant whose instructions the world does not count: the median of
@@ -68,10 +74,14 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant.
+/// copied serves no tenant. Its size is chosen, not measured: a smaller one lets needs that differ
+/// by the chance of a second's samples exchange memory; a larger one keeps memory from a tenant
+/// that gains up to that much more by it.
 const HAVING: f64 = 1.25;
 
-/// Pieces into which the fast tier is divided, unless a class of pages is smaller.
+/// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
+/// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
+/// fewer make coarser shares.
 const PIECES: u64 = 256;
 
 /// Nanoseconds of an instruction that does not miss: one per cycle at 2.3 GHz. It decides only the
@@ -92,6 +102,8 @@ struct Tenant {
     cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
+    /// True after the first 99th percentile.
+    measured: bool,
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
@@ -200,11 +212,11 @@ impl Tierwise {
         let resident = ctx.resident(tenant);
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
-            return Some((
-                t.last_share.unwrap_or(resident).min(resident),
-                Rule::Unmeasured { slo },
-            ));
+            // The shares before the first answer say how much memory it had, not how much it needs.
+            let kept = t.last_share.filter(|_| t.measured).unwrap_or(resident);
+            return Some((kept.min(resident), Rule::Unmeasured { slo }));
         };
+        t.measured = true;
         let (fast, slow) = latencies(ctx.topology);
         let service = ServiceReading {
             busy: t.busy / seconds,
@@ -215,11 +227,10 @@ impl Tierwise {
             requests: t.requests / seconds,
         };
         let guard = t.need.learn(now, &service, p99, slo);
-        let access_ratio = if guard || service.servers <= 0.0 {
-            1.0
-        } else {
-            t.need.access_ratio(now, &service, slo)
-        };
+        // A service that answered used some CPU time, so none means that it is not known.
+        let unknown = service.servers <= 0.0 || service.busy <= 0.0;
+        let access_ratio =
+            if guard || unknown { 1.0 } else { t.need.access_ratio(now, &service, slo) };
         let pages = t.curve.pages_for(access_ratio, resident);
         let rule =
             if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };

@@ -68,10 +68,11 @@ impl SimulatedHost {
     }
 
     /// Checks that no more bytes moved than the bandwidth allows since time zero, with one second's
-    /// burst.
+    /// burst, or one move that is larger.
     fn check_budget(&self) -> Option<String> {
         let bandwidth = self.budget.bandwidth?.0 as f64;
-        let allowed = bandwidth * (1.0 + self.now as f64 * 1e-9);
+        let burst = bandwidth.max(self.stats.largest_move);
+        let allowed = burst + bandwidth * self.now as f64 * 1e-9;
         let moved = self.stats.migrated_bytes;
         (moved > allowed + 1.0).then(|| format!("{moved} bytes moved, {allowed} allowed"))
     }

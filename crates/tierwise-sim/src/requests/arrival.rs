@@ -169,7 +169,9 @@ pub struct ArrivalStream {
     next_gap: usize,
 }
 
-/// Gaps drawn at a time, which is faster than one by one.
+/// Gaps drawn at a time, which is faster than one by one. Chosen, not measured: 32 take four cache
+/// lines. More would displace the data of the requests; fewer would return to the generator more
+/// often.
 const BATCH: usize = 32;
 
 impl ArrivalStream {

@@ -27,7 +27,9 @@ pub struct Placed<'a> {
     pub seed: u64,
 }
 
-/// Difference, as a share of the load, below which two loads count as equal.
+/// Difference, as a share of the load, below which two loads count as equal. Chosen, not measured:
+/// nine trials reach it, and it is far below the 3 % by which the result may be off the capacity. A
+/// smaller one takes more trials; a larger one is seen in the result.
 const FINE: f64 = 0.002;
 
 impl Placed<'_> {

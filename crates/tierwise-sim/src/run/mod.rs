@@ -109,7 +109,9 @@ fn drive<O: Observer<SimulatedHost>>(
 }
 
 /// Returns half as much again as `resident`: watermarks are a share of the tier, and all pages must
-/// fit above them.
+/// fit above them. The 1024 pages more are chosen, not measured: two huge pages, without which the
+/// smallest sets would not fit above their watermarks. A larger tier would only have more unused
+/// memory.
 fn room_for(resident: Pages) -> Pages {
     Pages(resident.0 * 3 / 2 + 1024)
 }

@@ -362,7 +362,7 @@ impl Opened {
         let mut source = generate::build(name, spec).map_err(|e| impossible(workload, e))?;
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));
-        if all.is_some_and(|all| all * u64::from(workload.scale) <= MAX_ROWS_KEPT) {
+        if all.is_some_and(|all| all.saturating_mul(workload.scale.into()) <= MAX_ROWS_KEPT) {
             return Self::read(workload, &mut *source, granule);
         }
         if granule > 0

@@ -8,7 +8,8 @@ use super::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 
 /// The managed tier's size, divided by the workloads' need: virtual machines' sizes are rounded up,
-/// and the kernel keeps its watermarks.
+/// and the kernel keeps its watermarks. Chosen, not measured: with less room workloads run out of
+/// memory; with more they use fewer pages of each colour and conflict less.
 pub const ROOM: f64 = 1.1;
 
 /// Misses in flight per thread of the recorded programs. A recording does not contain it; a current

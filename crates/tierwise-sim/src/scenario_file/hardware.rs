@@ -16,7 +16,8 @@ use crate::hardware::{Colouring, Hardware, ManagementMode, Ratio};
 use crate::scenario::TierSize;
 
 /// Minimum share of the resident set that is not dedicated: a machine without a managed tier is
-/// another machine.
+/// another machine. Chosen, not measured: a larger share refuses machines that can be built; in a
+/// smaller managed tier the conflicts of a few pages decide the result.
 const MIN_MANAGED: f64 = 0.05;
 
 /// The table's values.

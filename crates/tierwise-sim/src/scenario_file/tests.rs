@@ -225,7 +225,7 @@ fn a_workload_needs_one_source() {
     assert_eq!(
         workload_refusal(""),
         "s.toml:6: workload[0].trace: missing; write the path of a trace, relative to this file, \
-         or a [workload.generator]"
+         a [workload.generator] or a [workload.service]"
     );
     assert_eq!(
         workload_refusal("trace = \"a.twt\"\n[workload.generator]\npattern = \"zipf\"\n"),

@@ -101,8 +101,8 @@ fn source(
             Ok(WorkloadSource::Service(service::service(&service, slo, base)?))
         }
         None => {
-            let problem = "missing; write the path of a trace, relative to this file, or a \
-                           [workload.generator]";
+            let problem = "missing; write the path of a trace, relative to this file, a \
+                           [workload.generator] or a [workload.service]";
             Err(section.error("trace", problem))
         }
     }

@@ -41,6 +41,10 @@ const RECORDER_FAILED: i32 = 125;
 /// The signals that a recording passes on.
 const ENDING_SIGNALS: [i32; 3] = [SIGTERM, SIGINT, SIGHUP];
 
+/// Maximum of a window's instructions. An instruction that copies memory loads and stores, so a
+/// window may have twice as many accesses, and their counts have 32 bits.
+const MAX_WINDOW: u64 = (u32::MAX / 2) as u64;
+
 /// Records a program; `progress` is called after each window. SIGTERM, SIGINT and SIGHUP to this
 /// process end the program and leave a complete trace.
 ///
@@ -51,11 +55,12 @@ pub fn record(
     options: &RecordOptions,
     progress: impl FnMut(&RecordingProgress),
 ) -> Result<RecordSummary, RecordError> {
-    if options.window_instructions == 0 || options.window_instructions > u64::from(u32::MAX) / 2 {
+    if !(1..=MAX_WINDOW).contains(&options.window_instructions) {
         return Err(RecordError::Option {
             option: "window",
             reason: format!(
-                "{} instructions; allowed are 1 to 2^31, so that a page's counts fit 32 bits",
+                "{} instructions; allowed are 1 to {MAX_WINDOW}, so that a page's counts fit 32 \
+                 bits",
                 options.window_instructions
             ),
         });
@@ -392,5 +397,18 @@ impl SignalForwarder {
         self.handle.close();
         // The thread has nothing to return; a panic in it has been printed.
         let _ = self.thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_window_is_named_in_refusal() {
+        let mut options = RecordOptions::new(vec!["true".to_owned()], "never.twt");
+        options.window_instructions = 1 << 31;
+        let error = record(&options, |_| {}).unwrap_err().to_string();
+        assert!(error.contains("allowed are 1 to 2147483647"), "{error}");
     }
 }

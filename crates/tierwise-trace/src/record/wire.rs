@@ -104,6 +104,7 @@ fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<WireMessage,
     let lengths: [u8; 16] = read_array(input).map_err(failed())?;
     window.clear();
     window.instructions = u64_at(&start, 8);
+    read_threads(input, u32_at(&lengths, 0), window)?;
     read_lists(input, &lengths, window).map_err(failed())?;
     sort(window);
     Ok(WireMessage::Window(reason))
@@ -122,12 +123,22 @@ fn read_exec(input: &mut impl Read, start: &[u8; 16]) -> Result<WireMessage, Rec
     Ok(WireMessage::Exec { program: OsString::from_vec(path).into(), children: u64_at(start, 8) })
 }
 
-fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {
-    for _ in 0..u32_at(lengths, 0) {
-        let bytes: [u8; 16] = read_array(input)?;
-        let thread = u32_at(&bytes, 0) as u16;
+fn read_threads(input: &mut impl Read, count: u32, window: &mut Window) -> Result<(), RecordError> {
+    for _ in 0..count {
+        let bytes: [u8; 16] =
+            read_array(input).map_err(RecordError::system("the recorder plugin's stream"))?;
+        let number = u32_at(&bytes, 0);
+        let thread = u16::try_from(number).map_err(|_| RecordError::Wire {
+            found: format!("thread {number}"),
+            expected: "a thread number of at most 65535",
+        })?;
         window.threads.push(ThreadShare { thread, instructions: u64_at(&bytes, 8) });
     }
+    Ok(())
+}
+
+/// Reads the lists that follow the threads.
+fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {
     for _ in 0..u32_at(lengths, 4) {
         let bytes: [u8; 16] = read_array(input)?;
         window.allocations.push(Allocation {
@@ -187,4 +198,28 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window with one thread and nothing else.
+    fn window_of(thread: u32) -> Vec<u8> {
+        let mut bytes = b"TWRW\0\0\0\0".to_vec();
+        bytes.extend(100_u64.to_le_bytes());
+        [1_u32, 0, 0, 0, thread, 0].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+        bytes.extend(100_u64.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn thread_beyond_sixteen_bits_is_refused() {
+        let mut window = Window::default();
+        let message = read(&mut &window_of(65_535)[..], &mut window).unwrap();
+        assert_eq!(message, WireMessage::Window(Reason::Full));
+        assert_eq!(window.threads, [ThreadShare { thread: 65_535, instructions: 100 }]);
+        let error = read(&mut &window_of(65_536)[..], &mut window).unwrap_err().to_string();
+        assert!(error.contains("thread 65536"), "{error}");
+    }
 }

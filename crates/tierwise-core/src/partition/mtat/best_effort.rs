@@ -14,7 +14,8 @@ use crate::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 const TIER_STEPS: u64 = 32;
 
 /// Annealing steps per even part, with many tenants: otherwise a step would be a tenant's whole
-/// part.
+/// part. Chosen, not measured. With more the annealing may end before it reaches the best division;
+/// with fewer the best division lies between two steps.
 const PART_STEPS: u64 = 8;
 
 /// The division, and the last annealing.

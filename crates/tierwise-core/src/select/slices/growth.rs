@@ -11,7 +11,10 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// The maximum wait: freed memory is used within a minute.
 const MAX_WAIT: Duration = Duration::from_secs(64);
 
-/// Slices after a growth in which the growth counts as the cause of a shortage.
+/// Slices after a growth in which the growth counts as the cause of a shortage: the moves of one
+/// slice are in the readings of the next, and a late reading is in the one after that. Chosen, not
+/// measured: with more slices growth also waits for shortages that others caused; with fewer it
+/// repeats one that it caused.
 const CAUSED: u32 = 2;
 
 /// The last growth, and the wait that followed.

@@ -116,7 +116,7 @@ fn holding(pages: u64) -> TenantReading {
 }
 
 #[test]
-fn unheard_service_gets_all_its_memory() {
+fn unmeasured_service_gets_all_its_memory() {
     let growing = [0, 10, 3_000].map(holding);
     assert_eq!(share_of_service(&growing), Pages(3_000));
 }

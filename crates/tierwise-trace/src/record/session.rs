@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn largest_window_is_named_in_refusal() {
-        let mut options = RecordOptions::new(vec!["true".to_owned()], "never.twt");
+        let mut options = RecordOptions::new(vec!["true".into()], "never.twt");
         options.window_instructions = 1 << 31;
         let error = record(&options, |_| {}).unwrap_err().to_string();
         assert!(error.contains("allowed are 1 to 2147483647"), "{error}");

@@ -8,13 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 
 from .boots import BOOTS
-from .collect import TESTS, Group
+from .collect import GUESTS_AT_ONCE, TESTS, Group
 from .guest import Guest, Outcome
 from .job import Job
 from .paths import Paths
-
-# A guest keeps one to two of the host's CPUs busy; the lab is made for machines with two.
-GUESTS_AT_ONCE = 2
 
 # More failures than these are no host that was busy with something else for a minute.
 MAX_AGAIN = 6

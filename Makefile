@@ -108,7 +108,7 @@ lab-smoke: tested
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test --smoke $(SMOKE)
 
 tested: lab
-	$(CARGO) build -p tierwise-cli -p tierwised
+	scripts/build-dev.sh
 	mkdir -p $(TESTED)
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
 	python/emt/lab.sh
@@ -116,14 +116,14 @@ tested: lab
 		$(PYTHON) -m unittest discover --quiet --start-directory unit
 
 lab-bench: build recorder lab
-	$(CARGO) build --release -p tierwised
 	$(TIERLAB) bench
 
 lab-shell: lab
 	$(TIERLAB) shell
 
 docs: needs-cargo
-	$(CARGO) run --quiet -p tierwise-cli -- reference > docs/cli.md.tmp
+	scripts/build-dev.sh
+	target/debug/tierwise reference > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
 
 docs-check: needs-cargo

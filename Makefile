@@ -18,7 +18,7 @@ help:
 	@echo "make run             compare every policy on the recorded programs;"
 	@echo "                     writes tierwise-report.html"
 	@echo "make install         install the daemon, command, recorder, scenarios, systemd unit,"
-	@echo "                     manual pages and completions (PREFIX, DESTDIR)"
+	@echo "                     manual pages and completions (PREFIX, DESTDIR, RUST_PROFILE=dist)"
 	@echo "make test            every check: formats, lints, licences, purity, docs, tests"
 	@echo "make test-install    install into a temporary directory and use that without the source"
 	@echo "                     tree (part of make test)"
@@ -43,17 +43,22 @@ help:
 	@echo "make fuzz            run each fuzz target for a minute (needs a nightly toolchain)"
 	@echo "make docs            generate docs/cli.md"
 
-run: needs-run build
+# Without what no row of the table needs: `make install` builds all.
+run: needs-run needs-cargo
+	$(CARGO) build --release -p tierwise-cli --no-default-features
 	$(TIERWISE) compare $(SCENARIOS) --html tierwise-report.html
 
+# Both, as `make install` does: dependencies have the features of all that is built at once.
 build: needs-cargo
-	$(CARGO) build --release -p tierwise-cli
-
-# Where distributions keep what they did not install. DESTDIR is for packagers.
-PREFIX ?= /usr/local
-install: needs-cargo recorder
 	$(CARGO) build --release -p tierwise-cli -p tierwised
-	scripts/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+# Where distributions keep what they did not install. DESTDIR is for packagers, and so is
+# RUST_PROFILE=dist: optimised across crates, which takes several times as long to build.
+PREFIX ?= /usr/local
+RUST_PROFILE ?= release
+install: needs-cargo recorder
+	$(CARGO) build --profile $(RUST_PROFILE) -p tierwise-cli -p tierwised
+	scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$${CARGO_TARGET_DIR:-target}/$(RUST_PROFILE)"
 
 test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
@@ -79,6 +84,7 @@ test-dashboard: needs-cargo needs-browser
 lint: needs-cargo needs-text
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p tierwise-cli --no-default-features -- -D warnings
 	scripts/check-text.sh
 
 # The core imports nothing: it is built for a machine that has no system at all.
@@ -102,7 +108,7 @@ lab-smoke: tested
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(TIERLAB) test --smoke $(SMOKE)
 
 tested: lab
-	$(CARGO) build -p tierwise-cli -p tierwised
+	scripts/build-dev.sh
 	mkdir -p $(TESTED)
 	install --strip target/debug/tierwise target/debug/tierwised $(TESTED)
 	python/emt/lab.sh
@@ -110,14 +116,14 @@ tested: lab
 		$(PYTHON) -m unittest discover --quiet --start-directory unit
 
 lab-bench: build recorder lab
-	$(CARGO) build --release -p tierwised
 	$(TIERLAB) bench
 
 lab-shell: lab
 	$(TIERLAB) shell
 
 docs: needs-cargo
-	$(CARGO) run --quiet -p tierwise-cli -- reference > docs/cli.md.tmp
+	scripts/build-dev.sh
+	target/debug/tierwise reference > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
 
 docs-check: needs-cargo

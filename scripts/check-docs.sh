@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 fresh=$(mktemp)
 trap 'rm -f "$fresh"' EXIT
-cargo run --quiet -p tierwise-cli -- reference > "$fresh"
+scripts/build-dev.sh
+"${CARGO_TARGET_DIR:-target}/debug/tierwise" reference > "$fresh"
 if ! diff -u docs/cli.md "$fresh"; then
     echo "docs/cli.md is stale: run \`make docs\` and commit it" >&2
     exit 1

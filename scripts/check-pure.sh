@@ -3,10 +3,8 @@
 # nothing. A clock, a file or a random source would be an import from "env".
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${CARGO_TARGET_DIR:-target}/pure
-cargo rustc --quiet -p tierwise-core --lib --release --target wasm32-unknown-unknown \
-    --target-dir "$out" --crate-type cdylib
-wasm=$out/wasm32-unknown-unknown/release/tierwise_core.wasm
+cargo rustc --quiet -p tierwise-core --lib --target wasm32-unknown-unknown --crate-type cdylib
+wasm=${CARGO_TARGET_DIR:-target}/wasm32-unknown-unknown/debug/tierwise_core.wasm
 imports=$(python3 - "$wasm" <<'PY'
 """Prints module.name of every import of a WebAssembly binary (section 2 of its format)."""
 import sys

@@ -3,8 +3,7 @@
 # directory as argument gets pictures of them at several widths, light and dark.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --quiet -p tierwised --example dashboard
-cargo build --quiet -p tierwise-cli
+scripts/build-dev.sh
 built="${CARGO_TARGET_DIR:-target}/debug"
 "${PYTHON:-python3}" scripts/test_dashboard.py "$built/examples/dashboard" "$@"
 "${PYTHON:-python3}" scripts/test_report.py "$built/tierwise" "$@"

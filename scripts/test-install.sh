@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ "${1:-}" != inside ]; then
-    cargo build --quiet -p tierwise-cli -p tierwised
+    scripts/build-dev.sh
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
     scripts/install.sh "$work/root" /usr/local "${CARGO_TARGET_DIR:-target}/debug" \

@@ -34,6 +34,15 @@ impl Failure {
         Self::User(message.to_string())
     }
 
+    /// A request for Parquet.
+    #[cfg(not(feature = "parquet"))]
+    pub fn without_parquet() -> Self {
+        Self::user(
+            &"this program was built without Parquet; build it with: make install, or \
+              cargo build --release -p tierwise-cli",
+        )
+    }
+
     /// Puts a name before the message: the one of several things that failed.
     pub fn of(self, what: &str) -> Self {
         self.reworded(|message| format!("{what}: {message}"))

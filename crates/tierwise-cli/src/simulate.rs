@@ -71,7 +71,6 @@ enum Format {
     /// One JSON object per line.
     Jsonl,
     /// Apache Parquet, one row per point and tenant; needs a file to write to.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -113,7 +112,8 @@ impl Simulate {
             (Format::Jsonl, Some(path)) => Ok(Sink::JsonLines(NewFile::create(path)?)),
             #[cfg(feature = "parquet")]
             (Format::Parquet, Some(path)) => Ok(Sink::Parquet(NewFile::create(path)?)),
-            #[cfg(feature = "parquet")]
+            #[cfg(not(feature = "parquet"))]
+            (Format::Parquet, Some(_)) => Err(Failure::without_parquet()),
             (Format::Parquet, None) => {
                 Err(Failure::user(&"--format parquet needs a file: add -o FILE.parquet"))
             }

@@ -20,34 +20,56 @@ use std::sync::Arc;
 use tierwise_core::estimate::slowdown::Classifier;
 use tierwise_core::learn::{Agent, Learning, Objective};
 
+#[cfg(feature = "learner")]
 mod agent;
 mod annealing;
 pub mod forest;
 mod model_file;
+#[cfg(feature = "learner")]
 pub mod sac;
 
+#[cfg(feature = "learner")]
 pub use agent::SacAgent;
 pub use annealing::anneal;
 
 use forest::Forest;
-use sac::SacConfig;
 
 /// The trained model that ships (models/README.md): its name in recipes, and its file, which
-/// [`sac::Sac::save`] wrote.
+/// `Sac::save` wrote.
+#[cfg(feature = "learner")]
 const SHIPPED: (&str, &[u8]) =
     ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
+
+/// The refusal of a program that has no agents.
+#[cfg(not(feature = "learner"))]
+const WITHOUT_LEARNER: &str = "this program was built without the learner that tenants with an SLO \
+                               need; build it with: make install, or \
+                               cargo build --release -p tierwise-cli";
 
 /// The slowdown classifier that ships (models/README.md): its name in recipes, and its file.
 const SLOWDOWN: (&str, &[u8]) =
     ("memstrata-slowdown-5", include_bytes!("../../../models/memstrata/slowdown-5.onnx"));
 
 /// MTAT's learners with their defaults.
-#[derive(Debug, Clone, Copy, Default)]
-struct Learners;
+#[derive(Debug, Clone, Copy)]
+struct Learners {
+    /// Whether an agent would act.
+    #[cfg(not(feature = "learner"))]
+    agents: bool,
+}
 
 impl Learning for Learners {
+    #[cfg(not(feature = "learner"))]
+    fn agent(&self, _: Option<&str>, _: u64) -> Result<Box<dyn Agent>, String> {
+        if self.agents {
+            return Err(WITHOUT_LEARNER.to_owned());
+        }
+        Ok(Box::new(tierwise_core::learn::Null))
+    }
+
+    #[cfg(feature = "learner")]
     fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String> {
-        let config = SacConfig::default();
+        let config = sac::SacConfig::default();
         let agent = match model {
             None => SacAgent::new(&config, seed),
             Some(name) if name == SHIPPED.0 => SacAgent::of(name, SHIPPED.1, &config, seed),
@@ -74,13 +96,27 @@ impl Learning for Learners {
 }
 
 /// The learners for recipes that learn: agents by Soft Actor-Critic, and divisions by simulated
-/// annealing. A model is "mtat-actor", which ships, or the path of a file that [`sac::Sac::save`]
-/// wrote.
+/// annealing. A model is "mtat-actor", which ships, or the path of a file that `Sac::save` wrote.
+///
+/// Without the feature `learner` there are no agents, and the refusal names the build that has
+/// them.
 pub fn learning() -> Arc<dyn Learning> {
-    Arc::new(Learners)
+    Arc::new(Learners {
+        #[cfg(not(feature = "learner"))]
+        agents: true,
+    })
 }
 
-#[cfg(test)]
+/// Like [`learning`], for tenants none of which has an SLO: no agent will act. So the same recipes
+/// run without the feature `learner` too.
+pub fn learning_without_slo() -> Arc<dyn Learning> {
+    Arc::new(Learners {
+        #[cfg(not(feature = "learner"))]
+        agents: false,
+    })
+}
+
+#[cfg(all(test, feature = "learner"))]
 mod tests {
     use tierwise_core::learn::AgentState;
 

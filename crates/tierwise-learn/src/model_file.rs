@@ -1,8 +1,7 @@
 //! Reads and writes the file of a model.
 
-use std::fs::{self, FileType, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, FileType};
+use std::io;
 use std::path::Path;
 
 /// Reads a model. A pipe or a device may have no end, and the daemon waits for it meanwhile.
@@ -19,10 +18,14 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The file cannot be written, or is no regular file.
+#[cfg(feature = "learner")]
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     // The usual mode of a new file, which the umask reduces.
-    let mut permissions = Permissions::from_mode(0o666);
+    let mut permissions = fs::Permissions::from_mode(0o666);
     if let Ok(there) = path.metadata() {
         // A rename would put a file in the place of a device.
         regular(there.file_type())?;
@@ -45,7 +48,7 @@ fn regular(kind: FileType) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "learner"))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -9,6 +9,9 @@
 //! - [`control`]: commands over a Unix socket, one JSON object per line; also the client's side.
 //! - [`http`]: the view over HTTP on loopback, read-only.
 //! - [`system`]: privileges, systemd, logs.
+//!
+//! Without the feature `server` there is what `tierwise` needs: all but the threads, the servers
+//! and what they use.
 
 #![cfg_attr(not(test), warn(unreachable_pub))]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -19,8 +22,10 @@ pub mod control;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+#[cfg(feature = "server")]
 pub mod http;
 pub mod judgement;
+#[cfg(feature = "server")]
 pub mod run;
 pub mod system;
 pub mod view;

@@ -5,13 +5,13 @@
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 /// Interval between two snapshots while a client reads them.
 pub const VIEW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The whole state at one time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Snapshot {
     /// The daemon's version.
     pub version: String,
@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub counters: DaemonCounters,
     /// The kernel's tiering while the daemon steers it.
     #[serde(default)]
-    #[schema(inline)]
+    #[cfg_attr(feature = "server", schema(inline))]
     pub steering: Option<SteeringView>,
     /// The daemon's own cost.
     pub cost: Cost,
@@ -46,7 +46,7 @@ pub struct Snapshot {
     pub notices: Vec<Notice>,
     /// Time at which a daemon made it; none if no daemon did.
     #[serde(skip)]
-    #[schema(ignore)]
+    #[cfg_attr(feature = "server", schema(ignore))]
     pub made: Option<Instant>,
 }
 
@@ -58,7 +58,8 @@ impl Snapshot {
 }
 
 /// The kernel's tiering while the daemon steers it; counts since steering started.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct SteeringView {
     /// Whether the kernel scans slow memory, and promotes what is hot of it.
     pub scans: bool,
@@ -78,7 +79,8 @@ pub struct SteeringView {
 }
 
 /// A feature that cannot start.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct UnavailableView {
     /// `http` or `queue`.
     pub feature: String,
@@ -87,7 +89,8 @@ pub struct UnavailableView {
 }
 
 /// The mode of the daemon.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DaemonMode {
     /// The daemon monitors accesses, decides and moves pages.
@@ -105,7 +108,8 @@ pub enum DaemonMode {
 }
 
 /// A memory tier.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct TierView {
     /// Its name.
     pub name: String,
@@ -122,7 +126,8 @@ pub struct TierView {
 }
 
 /// A tenant.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct TenantView {
     /// Its name.
     pub name: String,
@@ -151,7 +156,8 @@ pub struct TenantView {
 }
 
 /// A tenant's memory in one tier.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct TenantTierView {
     /// Its usage.
     pub usage_bytes: u64,
@@ -172,7 +178,8 @@ pub struct TenantTierView {
 }
 
 /// Counters since the daemon started. Pages are blocks of the configured size.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DaemonCounters {
     /// Rounds of monitoring and deciding.
     pub rounds: u64,
@@ -210,7 +217,8 @@ pub struct DaemonCounters {
 }
 
 /// Moves that failed for one reason.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Failed {
     /// `busy`, `target_full`, `not_present`, `budget`, `already`.
     pub reason: String,
@@ -220,7 +228,8 @@ pub struct Failed {
 
 /// Readings that failed, of one scope. Repeated failures of one object are counted; only the first
 /// is a notice.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct FaultCount {
     /// `process`, `group`, `guest`, `machine`.
     pub scope: String,
@@ -229,7 +238,8 @@ pub struct FaultCount {
 }
 
 /// The cost of the daemon.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Cost {
     /// Use of one CPU in the last ten seconds, in percent. Includes kernel threads that work for
     /// the daemon.
@@ -253,7 +263,8 @@ pub struct Cost {
 }
 
 /// A share that changed, and why.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct DecisionView {
     /// Seconds after the daemon started.
     pub at: f64,
@@ -272,7 +283,8 @@ pub struct DecisionView {
 }
 
 /// A line for the operator.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Notice {
     /// Seconds after the daemon started.
     pub at: f64,

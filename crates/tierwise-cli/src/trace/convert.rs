@@ -55,7 +55,6 @@ enum Format {
     /// Comma-separated values with a line of names.
     Csv,
     /// Apache Parquet.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -65,6 +64,8 @@ impl Export {
             Format::Csv => export::ExportFormat::Csv,
             #[cfg(feature = "parquet")]
             Format::Parquet => export::ExportFormat::Parquet,
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => return Err(Failure::without_parquet()),
         };
         let table = match self.table {
             Table::Accesses => export::TraceTable::Accesses,
@@ -85,7 +86,6 @@ impl Export {
 fn by_ending(path: &Path) -> Result<Format, Failure> {
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Ok(Format::Csv),
-        #[cfg(feature = "parquet")]
         Some("parquet") => Ok(Format::Parquet),
         _ => Err(Failure::User(format!(
             "{}: its suffix is neither csv nor parquet; add --format",

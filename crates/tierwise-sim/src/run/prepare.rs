@@ -105,7 +105,13 @@ impl Prepared {
         check_lengths(&scenario, &ready)?;
         let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
         tierwise_core::tenant::check(&tenants, &machine.topology())?;
-        let learning = Some(tierwise_learn::learning());
+        let has_slo = tenants.iter().any(|tenant| tenant.slo.is_some());
+        let learning = if has_slo {
+            tierwise_learn::learning()
+        } else {
+            tierwise_learn::learning_without_slo()
+        };
+        let learning = Some(learning);
         Ok(Self { scenario, machine, ready, tenants, learning, watch: Watch::default() })
     }
 

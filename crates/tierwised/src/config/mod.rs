@@ -35,6 +35,7 @@ use tierwise_linux::topology::{Override, TierOverride};
 
 pub use difference::difference;
 pub use limit::{Amount, LimitText};
+#[cfg(feature = "server")]
 pub(crate) use loopback::loopback;
 pub use parse::DaemonConfigError;
 pub use tenant::{ClassName, Latency, TenantConfig};

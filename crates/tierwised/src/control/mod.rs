@@ -16,11 +16,15 @@ mod client;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod protocol;
+#[cfg(feature = "server")]
 mod queue;
+#[cfg(feature = "server")]
 mod server;
 mod until;
 
 pub use client::{ClientError, call};
 pub use protocol::{ControlCommand, Reply, TenantChange};
+#[cfg(feature = "server")]
 pub use queue::Listener;
+#[cfg(feature = "server")]
 pub use server::{ControlRequest, ControlServer};

@@ -7,11 +7,16 @@
 //! - [`privilege`]: the capabilities that it keeps.
 //! - [`signal`]: the signals that end it or make it read its configuration again.
 
+#[cfg(feature = "server")]
 pub mod descriptors;
+#[cfg(feature = "server")]
 pub mod log;
+#[cfg(feature = "server")]
 pub mod memory;
+#[cfg(feature = "server")]
 pub mod optional;
 pub mod privilege;
+#[cfg(feature = "server")]
 pub mod signal;
 
 use std::fs;

@@ -35,7 +35,7 @@ class Grouping(unittest.TestCase):
     def test_few_tests_of_one_boot_share_a_guest(self) -> None:
         tests = tuple(Test(f"a::{i}", _nothing, "hmat", "", 100, ()) for i in range(3))
         few = Group("7", "hmat", "", tests)
-        self.assertEqual(divided(few, 300.0), [few])
+        self.assertEqual(divided(few, 1500.0), [few])
 
     def test_many_tests_of_one_boot_are_divided(self) -> None:
         made = groups("", ["7"])

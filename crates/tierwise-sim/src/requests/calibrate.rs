@@ -2,10 +2,10 @@
 //!
 //! MTAT, section 5, defines a service's objective by the maximum load that it serves with all
 //! memory fast: the knee of its curve of latency by load. So the time of a request follows from the
-//! load. Near saturation the wait in an M/G/k queue is exponentially distributed with mean `E[S] (1
-//! + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the coefficient of
-//! variation of the service time. Its 99th percentile, ln 100 means, plus the service itself is the
-//! objective T at the maximum load λ when
+//! load. Near saturation the wait in an M/G/k queue is exponentially distributed with mean
+//! `E[S] (1 + c²) / (2 k (1 - ρ))` (Kingman 1962; Köllerström 1974 for k servers), c the
+//! coefficient of variation of the service time. Its 99th percentile, ln 100 means, plus the
+//! service itself is the objective T at the maximum load λ when
 //!
 //! `ρ = 1 / (1 + ln 100 (1 + c²) / (2 λ (T - E[S])))`, `E[S] = k ρ / λ`.
 //!

@@ -1,6 +1,5 @@
 """Tests of the kernel's own tiering, which the daemon steers while no tenant has a limit."""
 
-import time
 from pathlib import Path
 
 from tierguest import Guest, test
@@ -70,40 +69,8 @@ def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
     assert daemon.running(), describe()
 
 
-# A program that accesses each of its pages many times in the tenth of a second in which idle pages
-# are counted, under emulation too. Half of it fits beside what the kernel keeps free.
-BUSY_MIB = 32
-BUSY_LEFT_MIB = 76
-# A sixteenth of what it may hold of the fast node, which the daemon takes for no victims.
-FEW_PAGES = BUSY_MIB // 2 * 256 // 16
-
-
 def _promoted() -> int:
     return table("/proc/vmstat")["pgpromote_success"]
-
-
-@test(boot="hmat", needs=("tierwised",), timeout_s=500)
-def memory_that_is_all_in_use_is_left_alone(guest: Guest) -> None:
-    """Where all pages are equally hot, free memory is filled and then nothing is exchanged."""
-    write(PER_CPU_LISTS, 100)
-    guest.ballast(BUSY_LEFT_MIB)
-    group = guest.cgroup("tenant")
-    guest.stairs(group, mib=BUSY_MIB, hot_mib=BUSY_MIB, node=1, pattern="fixed")
-    tenant = ("tenant", "cgroup = 'tenant'")
-    daemon = guest.tierwised(configuration(guest, "tierwise", [tenant], steer=True))
-    guest.wait_until(lambda: "steers the kernel" in daemon.printed(), LIMIT_S, daemon.printed)
-
-    def promotes_in(seconds: float) -> int:
-        before = _promoted()
-        time.sleep(seconds)
-        return _promoted() - before
-
-    guest.wait_until(lambda: promotes_in(5) <= FEW_PAGES, LIMIT_S, daemon.printed)
-    promoted = promotes_in(30)
-    guest.figure("pages_in_30_s", promoted)
-    assert promoted <= FEW_PAGES, (
-        f"{promoted} pages; {group.on_nodes()}; {daemon.printed()[-1500:]}"
-    )
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300, smoke=True)

@@ -1,10 +1,9 @@
 """The tests, and the groups of them that share a guest."""
 
 import importlib
-import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .boots import boot
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 TESTS = LAB / "tests"
 
 
-# A guest keeps one to two of the host's CPUs busy; the lab is made for machines with two.
-GUESTS_AT_ONCE = 2
-
-# Time limits of tests that are worth a boot; they end after a tenth of their limits.
-WORTH_A_BOOT_S = 1500.0
-
-
 @dataclass(frozen=True)
 class Group:
     """Tests that run in one guest, one after the other."""
@@ -33,14 +25,11 @@ class Group:
     boot: str
     share: str
     tests: "tuple[Test, ...]"
-    part: str = ""
-    """Which of the guests among which the tests of one boot are divided."""
 
     @property
     def name(self) -> str:
         """Returns the group's name for messages."""
-        share = "/" + self.share if self.share else ""
-        return f"{self.kernel} {self.boot}{share}{self.part}"
+        return f"{self.kernel} {self.boot}{'/' + self.share if self.share else ''}"
 
     @property
     def timeout_s(self) -> float:
@@ -85,31 +74,9 @@ def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Gro
     for test in chosen:
         for kernel in kernels:
             found.setdefault((kernel, test.boot, test.share), []).append(test)
-    made = [Group(*key, tuple(members)) for key, members in found.items()]
-    # No guest has so much work that the others wait for it in the end.
-    limit_s = sum(group.timeout_s for group in made) / (2 * GUESTS_AT_ONCE)
-    parts = [part for group in made for part in divided(group, max(limit_s, WORTH_A_BOOT_S))]
     # The longest come first: with two guests at a time the whole run is then shorter.
-    return sorted(parts, key=lambda group: -group.timeout_s)
-
-
-def divided(group: Group, limit_s: float) -> list[Group]:
-    """The group as guests of about `limit_s` at most, alike in their time limits; in each the tests
-    keep their order."""
-    count = min(math.ceil(group.timeout_s / limit_s), len(group.tests))
-    if group.share or count < 2:
-        return [group]
-    parts: list[list[Test]] = [[] for _ in range(count)]
-    for test in sorted(group.tests, key=lambda test: -test.timeout_s):
-        min(parts, key=lambda part: sum(other.timeout_s for other in part)).append(test)
-    return [
-        replace(
-            group,
-            tests=tuple(test for test in group.tests if test in part),
-            part=f" {number} of {count}",
-        )
-        for number, part in enumerate(parts, 1)
-    ]
+    made = [Group(*key, tuple(members)) for key, members in found.items()]
+    return sorted(made, key=lambda group: -group.timeout_s)
 
 
 def _check_needs(test: "Test") -> None:

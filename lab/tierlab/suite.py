@@ -8,10 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 
 from .boots import BOOTS
-from .collect import GUESTS_AT_ONCE, TESTS, Group
+from .collect import TESTS, Group
 from .guest import Guest, Outcome
 from .job import Job
 from .paths import Paths
+
+# A guest uses one to two of the host's CPUs; the lab is designed for machines with two.
+GUESTS_AT_ONCE = 2
 
 # A temporarily busy host does not explain more failures than this.
 MAX_AGAIN = 6

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from tierlab import suite
-from tierlab.collect import GUESTS_AT_ONCE, Group, divided, groups
+from tierlab.collect import Group, groups
 from tierlab.errors import LabError
 from tierlab.guest import Outcome
 from tierlab.paths import LAB, Paths
@@ -32,25 +32,9 @@ class Grouping(unittest.TestCase):
         )
         self.assertEqual(newer, older)
 
-    def test_few_tests_of_one_boot_share_a_guest(self) -> None:
-        tests = tuple(Test(f"a::{i}", _nothing, "hmat", "", 100, ()) for i in range(3))
-        few = Group("7", "hmat", "", tests)
-        self.assertEqual(divided(few, 1500.0), [few])
-
-    def test_many_tests_of_one_boot_are_divided(self) -> None:
+    def test_tests_of_one_boot_share_a_guest(self) -> None:
         made = groups("", ["7"])
-        shares = [group.timeout_s / sum(each.timeout_s for each in made) for group in made]
-        self.assertLess(max(shares), 1 / GUESTS_AT_ONCE / 2 + 0.05)
-        self.assertEqual(len(made), len({group.name for group in made}))
-
-    def test_parts_of_a_group_keep_the_order_of_its_tests(self) -> None:
-        limits = (10, 100, 10, 100, 10, 10)
-        tests = tuple(Test(f"a::{i}", _nothing, "hmat", "", s, ()) for i, s in enumerate(limits))
-        parts = divided(Group("7", "hmat", "", tests), 150.0)
-        self.assertEqual(
-            [part.tests for part in parts], [tests[0:2] + tests[4:5], tests[2:4] + tests[5:]]
-        )
-        self.assertEqual([part.name for part in parts], ["7 hmat 1 of 2", "7 hmat 2 of 2"])
+        self.assertEqual(len(made), len({(group.boot, group.share) for group in made}))
 
     def test_an_empty_selection_is_a_mistake(self) -> None:
         with self.assertRaisesRegex(LabError, "no test has that in its name"):

@@ -85,7 +85,7 @@ impl Simulation {
 fn for_signals(thrown: &Thrown) -> Watch {
     let (thrown, checked) = (Arc::clone(thrown), Mutex::new(Instant::now()));
     Watch::new(move || {
-        // A run is one thread: nobody else waits for this.
+        // A run is one thread, and no other thread waits for this.
         let mut checked = checked.lock().unwrap_or_else(PoisonError::into_inner);
         if checked.elapsed() < BETWEEN_SIGNALS {
             return;

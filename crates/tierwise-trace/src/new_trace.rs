@@ -9,7 +9,7 @@ use crate::TraceError;
 use crate::unnamed::UnnamedFile;
 
 /// Names under which a part is kept beside a file that was not replaced: the first that is free.
-/// Chosen, not measured: after a hundred failed recordings somebody should look. More names fill
+/// Chosen, not measured: after a hundred failed recordings the user should act. More names fill
 /// the disk unnoticed; fewer lose a part sooner.
 const MAX_PARTS: u32 = 100;
 

@@ -80,7 +80,7 @@ impl Regions {
         self.split(attrs);
     }
 
-    /// Returns true if a page of the region, drawn anew for each check, was accessed in one
+    /// Returns true if a page of the region, chosen again for each check, was accessed in one
     /// sampling interval.
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];

@@ -298,7 +298,7 @@ const PIPEFS: FsWord = 0x5049_5045;
 /// as /dev/stdin, may be named.
 fn text_of(file: &Path) -> io::Result<String> {
     if fs::metadata(file)?.file_type().is_fifo() && statfs(file)?.f_type != PIPEFS {
-        let problem = "it is a FIFO, to which nobody may write; name a regular file";
+        let problem = "it is a FIFO, to which no process may write; name a regular file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     }
     let mut text = String::new();

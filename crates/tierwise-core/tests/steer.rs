@@ -74,6 +74,18 @@ proptest! {
         }
     }
 
+    /// Counting costs CPU time: where the last count found nothing idle, none is due at once.
+    #[test]
+    fn no_count_follows_one_without_victims(costs in costs(), readings in readings()) {
+        let (mut steering, mut now) = (Steering::new(costs), 0u64);
+        for (step, reading) in readings {
+            now = now.saturating_add(step);
+            let course = steering.update(Timestamp(now), &reading, true);
+            let nothing = victims(&reading).pages == Pages(0);
+            prop_assert!(course.scans || !nothing || !steering.wants_count());
+        }
+    }
+
     #[test]
     fn idler_pages_are_as_many_victims(reading in reading(), longer in duration()) {
         let idler = KernelReading {

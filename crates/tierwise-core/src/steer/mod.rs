@@ -259,11 +259,13 @@ impl Steering {
             Step::Started if !self.is_longer => self.threshold = self.bounds().0,
             Step::Started => self.is_longer = false,
             Step::Ended { took, candidates, pays } => {
-                self.is_longer = self.follow_candidates(took, candidates) && !pays;
+                let has_victims = self.victims.pages > Pages(0);
+                self.is_longer = self.follow_candidates(took, candidates) && !pays && has_victims;
                 if self.is_longer {
                     self.scanning.repeat(now);
                 }
             }
+            Step::None if is_fresh && self.victims.pages == Pages(0) => self.is_longer = false,
             Step::None => {}
         }
         self.course()

@@ -31,6 +31,11 @@ impl RunProgress {
         self.0.set_message(format!("{scenario}: {policy}"));
         Job { bar: &self.0, done: 0 }
     }
+
+    /// Hides the bar while `print` prints.
+    pub fn pause<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.0.suspend(print)
+    }
 }
 
 impl Drop for RunProgress {

@@ -71,11 +71,13 @@ impl Compare {
             heat_map: html.is_some(),
             ..RunOptions::default()
         };
-        let compared = jobs::run_all(&scenarios, &recipes, &options, &self.run.jobs.pool()?)?;
+        let print = |one: &Compared| if self.run.json { Ok(()) } else { table::print(one) };
+        let pool = self.run.jobs.pool()?;
+        let compared = jobs::run_all(&scenarios, &recipes, &options, &pool, print)?;
         if let Some(file) = html {
             report::write(&compared, file)?;
         }
-        if self.run.json { print_json(&compared) } else { self.print_tables(&compared) }
+        if self.run.json { print_json(&compared) } else { self.print_end(&compared) }
     }
 
     fn scenarios(&self) -> Result<Vec<(&Path, Scenario)>, Failure> {
@@ -120,10 +122,7 @@ impl Compare {
         Ok(recipes)
     }
 
-    fn print_tables(&self, compared: &[Compared]) -> CommandResult {
-        for one in compared {
-            table::print(one)?;
-        }
+    fn print_end(&self, compared: &[Compared]) -> CommandResult {
         if compared.len() > 1 {
             summary::print(compared)?;
         }

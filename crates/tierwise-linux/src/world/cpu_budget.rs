@@ -44,6 +44,18 @@ const MAX_THROTTLE: f64 = 64.0;
 /// Part of the budget below which the throttle falls.
 const LOW_USE: f64 = 0.7;
 
+/// The part of the budget for surveys; the rest is for access monitoring and decisions.
+const SURVEYS: f64 = 0.5;
+
+/// The longest pause after a survey: a new process is found within a minute.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// CPU time of this process so far.
+pub(super) fn process_cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Measures CPU time and derives the throttle factor.
 #[derive(Debug)]
 pub struct CpuBudget {
@@ -119,9 +131,7 @@ impl CpuBudget {
     /// # Errors
     /// None today; a clock may fail elsewhere.
     pub fn read(&mut self, now: Timestamp) -> Result<()> {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
-        self.total = Duration::new(time.tv_sec.unsigned_abs(), nanos) + self.kernel();
+        self.total = process_cpu() + self.kernel();
         let apart = self.moving + self.polling + (self.answering)();
         self.spent(now, self.total.saturating_sub(apart));
         Ok(())
@@ -192,6 +202,13 @@ impl CpuBudget {
         self.throttle
     }
 
+    /// The time from the start of a survey that took this CPU time to the next: surveys of many
+    /// tenants keep to the budget from the first one on, before the average shows what they cost.
+    pub fn pause_after_survey(&self, cost: Duration) -> Duration {
+        let seconds = cost.as_secs_f64() / (self.budget * SURVEYS);
+        Duration::try_from_secs_f64(seconds).map_or(MAX_PAUSE, |pause| pause.min(MAX_PAUSE))
+    }
+
     /// True while access monitoring is suspended.
     pub fn suspended(&self) -> bool {
         self.suspended
@@ -201,6 +218,19 @@ impl CpuBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dear_surveys_come_as_rarely_as_budgeted() {
+        let pause = |budget, millis| {
+            CpuBudget::new(budget, 1.0).pause_after_survey(Duration::from_millis(millis))
+        };
+        // Half of 1 % of a CPU: 5 ms per second.
+        assert_eq!(pause(0.01, 5), Duration::from_secs(1));
+        assert_eq!(pause(0.01, 100), Duration::from_secs(20));
+        assert_eq!(pause(0.01, 1000), MAX_PAUSE);
+        assert_eq!(pause(0.0, 1), MAX_PAUSE);
+        assert_eq!(pause(0.0, 0), MAX_PAUSE, "nothing can be paid from no budget");
+    }
 
     #[test]
     fn polling_tenants_is_not_budgeted() {

@@ -55,7 +55,7 @@ use account::DaemonAccount;
 pub use account::WorldEvent;
 use apply::Migrator;
 use blocks::Blocks;
-use cpu_budget::CpuBudget;
+use cpu_budget::{CpuBudget, process_cpu};
 use free_memory::FreeMemory;
 use monitor::{LostMonitor, MonitorThread};
 use projector::AccessProjector;
@@ -262,6 +262,12 @@ impl<C: Calls> LiveWorld<C> {
         self.free_memory.free()
     }
 
+    /// Reads free memory again, between two observations.
+    pub fn read_free(&mut self) {
+        let read = self.free_memory.read(&self.config.roots, &self.host);
+        self.account.faults.absorb(|| FaultScope::Machine, read);
+    }
+
     /// Base pages that a tenant held in each tier at its last reading. For control groups they
     /// include page cache.
     pub fn usage(&self, tenant: TenantId) -> &[Pages] {
@@ -344,7 +350,11 @@ impl<C: Calls> World for LiveWorld<C> {
         self.account.read_cpu(now);
         let due = now >= self.next_survey && !self.account.cpu_budget.suspended();
         if due {
+            let before = process_cpu();
             self.survey(now, out);
+            let cost = process_cpu().saturating_sub(before);
+            let pause = self.account.cpu_budget.pause_after_survey(cost);
+            self.next_survey = self.next_survey.max(now + pause);
         }
         out.bits_unread = true;
         self.monitor(out);

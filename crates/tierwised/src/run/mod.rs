@@ -41,7 +41,7 @@ mod unmanaged;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use tierwise_core::engine::Engine;
@@ -49,7 +49,7 @@ use tierwise_driver::Driver;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
 use tierwise_linux::topology::LinuxHost;
-use tierwise_linux::world::{LiveWorld, WorldEvent};
+use tierwise_linux::world::{LiveWorld, MAX_WAIT, WorldEvent};
 use tokio::sync::watch;
 
 use self::activity::Activity;
@@ -182,6 +182,10 @@ impl Daemon {
     /// that were taken over.
     pub fn run(mut self) {
         let Ok(()) = self.driver.start(&self.engine, &mut self.world);
+        // The first round finds the tenants, which steering needs.
+        self.world.set_max_wait(Duration::ZERO);
+        self.round();
+        self.world.set_max_wait(MAX_WAIT);
         self.publish();
         while !self.channels.stop.load(Ordering::Relaxed) {
             self.steer();

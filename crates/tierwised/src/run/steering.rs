@@ -74,12 +74,20 @@ struct Steered {
 }
 
 impl Steered {
+    /// Time between two readings.
+    fn interval(&self) -> Duration {
+        let is_quick = self.course.scans || self.law.wants_count();
+        if is_quick { SCAN_INTERVAL } else { INTERVAL }
+    }
+
     fn reading(
         &mut self,
         roots: &Roots,
-        world: &LiveWorld,
+        world: &mut LiveWorld,
     ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
         let is_fresh = self.find_idle_pages(roots, world)?;
+        // Idle pages that were demoted just now are free ones.
+        world.read_free();
         self.last = VmstatCounters::read(roots)?;
         let free = world.free().first().copied().unwrap_or_default();
         let tiers = world.host().topology().tiers;
@@ -249,8 +257,7 @@ impl Daemon {
     pub(super) fn steer(&mut self) {
         self.follow_limits();
         let Some(steered) = &mut self.steering.active else { return };
-        let scans = steered.course.scans || steered.law.wants_count();
-        let interval = if scans { SCAN_INTERVAL } else { INTERVAL };
+        let interval = steered.interval();
         self.world.set_max_wait(interval);
         if steered.read_at.elapsed() < interval {
             return;
@@ -259,7 +266,7 @@ impl Daemon {
         let roots = &self.options.roots;
         steered.limits.most = self.options.config.moving.rate.bytes();
         steered.limits.free = free(&self.world);
-        let read = steered.reading(roots, &self.world).and_then(|(reading, is_fresh)| {
+        let read = steered.reading(roots, &mut self.world).and_then(|(reading, is_fresh)| {
             let now = Timestamp::ZERO + steered.started.elapsed();
             let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
@@ -270,6 +277,7 @@ impl Daemon {
             }
             Ok(())
         });
+        self.world.set_max_wait(steered.interval());
         match read {
             Ok(()) => steered.failed = false,
             Err(e) if !steered.failed => {

@@ -19,6 +19,7 @@ TAKEN = (
     NUMA_BALANCING,
     NUMA_SCANNING / "scan_period_min_ms",
     NUMA_SCANNING / "scan_period_max_ms",
+    NUMA_SCANNING / "scan_delay_ms",
     THRESHOLD,
     Path("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"),
 )

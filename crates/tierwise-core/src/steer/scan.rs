@@ -16,9 +16,9 @@
 //! `1 / threshold` is the minimum rate of accesses of a promoted page. Half of that is the maximum
 //! rate of a displaced page. While the gain is at least the cost, another pass follows as soon as
 //! the idle pages are counted again. Before it, as many idle pages are demoted as candidates found
-//! no free page in the last pass. Otherwise the next pass starts when the cost is [`MAX_SCANNING`]
-//! of the time since the last. If many more fast pages are idle than before, the workload has
-//! changed, and the next pass starts when the cost is five times that part.
+//! no free page in the last pass. Otherwise the next pass starts when the cost less the gain is
+//! [`MAX_SCANNING`] of the time since the last. If many more fast pages are idle than before, the
+//! workload has changed, and the next pass starts when it is five times that part.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ pub const MISSES_PER_ACCESS: f64 = 8.0;
 /// program that changes faster.
 pub const HORIZON: Duration = Duration::from_secs(60);
 
-/// The part of the machine's CPU time that passes without gain may take.
+/// The part of the machine's CPU time that passes may lose.
 pub const MAX_SCANNING: f64 = 0.01;
 
 /// The factor by which a pause is shorter when the workload has changed.
@@ -235,7 +235,7 @@ impl Scanning {
                 before: Some(Pass { counts: pass, took, cost }),
             }
         } else {
-            State::Off { since: now, pause: self.pause_after(cost), victims, before: None }
+            State::Off { since: now, pause: self.pause_after(cost - gain), victims, before: None }
         };
         Step::Ended { took, candidates: pass.candidates, pays }
     }
@@ -251,8 +251,9 @@ impl Scanning {
         (gain, cost)
     }
 
-    fn pause_after(&self, cost: f64) -> Duration {
-        let seconds = cost / (MAX_SCANNING * self.costs.cpus.max(1.0));
+    /// The pause after a pass that lost so many seconds.
+    fn pause_after(&self, loss: f64) -> Duration {
+        let seconds = loss / (MAX_SCANNING * self.costs.cpus.max(1.0));
         Duration::from_secs_f64(seconds.clamp(0.0, MAX_PAUSE.as_secs_f64())).max(MIN_PAUSE)
     }
 }

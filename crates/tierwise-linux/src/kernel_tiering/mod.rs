@@ -27,12 +27,13 @@ pub use idle::{age, idle_pages, make_room};
 use switch::KnobStep;
 
 /// The settings that steering takes.
-pub const KNOBS: [Knob; 6] = [
+pub const KNOBS: [Knob; 7] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
     Knob::HotThreshold,
     Knob::ScanPeriodMin,
     Knob::ScanPeriodMax,
+    Knob::ScanDelay,
     Knob::NumaBalancing,
 ];
 
@@ -109,6 +110,7 @@ mod tests {
             ("hot_threshold_ms", "1000"),
             ("scan_period_min_ms", "1000"),
             ("scan_period_max_ms", "60000"),
+            ("scan_delay_ms", "1000"),
         ] {
             fixture::put(&debug.join(name), value);
         }
@@ -139,11 +141,11 @@ mod tests {
             follow(&mut settings, &roots, &course(scans, rate), &limits).unwrap();
             shown()
         };
-        let scanning = ["1", "1024", "40", "100", "100", "2"];
+        let scanning = ["1", "1024", "40", "100", "100", "100", "2"];
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
-        assert_eq!(shown()[5], "0", "no scan");
+        assert_eq!(shown()[6], "0", "no scan");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");

@@ -29,7 +29,8 @@ pub(super) enum KnobStep {
 }
 
 /// The settings of a balancing kernel that are its own between two scans.
-const BALANCING: &[Knob] = &[Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::NumaBalancing];
+const BALANCING: &[Knob] =
+    &[Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::ScanDelay, Knob::NumaBalancing];
 
 /// The steps to a course, in order, if `kernel.numa_balancing` is now `mode`.
 pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<KnobStep> {
@@ -40,6 +41,10 @@ pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<
         KnobStep::Set(Knob::PromoteRateLimit, limit),
         KnobStep::Set(Knob::HotThreshold, milliseconds(course.threshold)),
     ];
+    if course.scans {
+        // The first scan of a process would wait for a second more.
+        steps.push(KnobStep::Set(Knob::ScanDelay, milliseconds(PERIOD)));
+    }
     match (course.scans, is_on) {
         (true, true) => steps.extend(period(PERIOD)),
         (true, false) => {

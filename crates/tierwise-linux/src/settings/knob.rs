@@ -29,6 +29,9 @@ pub enum Knob {
     /// `scan_period_max_ms` of NUMA balancing in debugfs: the longest such time.
     #[serde(rename = "scan_period_max_ms")]
     ScanPeriodMax,
+    /// `scan_delay_ms` of NUMA balancing in debugfs: the time before the first chunk of a process.
+    #[serde(rename = "scan_delay_ms")]
+    ScanDelay,
     /// `/sys/kernel/mm/numa/demotion_enabled`: reclaim demotes before it swaps.
     #[serde(rename = "demotion_enabled")]
     DemotionEnabled,
@@ -51,12 +54,13 @@ enum Kind {
 
 impl Knob {
     /// All settings.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::NumaBalancing,
         Self::PromoteRateLimit,
         Self::HotThreshold,
         Self::ScanPeriodMin,
         Self::ScanPeriodMax,
+        Self::ScanDelay,
         Self::DemotionEnabled,
         Self::DamonStat,
         Self::TraceMigratePages,
@@ -70,6 +74,7 @@ impl Knob {
             Self::HotThreshold => "hot_threshold_ms",
             Self::ScanPeriodMin => "scan_period_min_ms",
             Self::ScanPeriodMax => "scan_period_max_ms",
+            Self::ScanDelay => "scan_delay_ms",
             Self::DemotionEnabled => "demotion_enabled",
             Self::DamonStat => "damon_stat.enabled",
             Self::TraceMigratePages => "mm_migrate_pages",
@@ -82,7 +87,7 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 roots.proc.join("sys/kernel").join(self.name())
             }
-            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
                 roots.sys.join("kernel/debug/sched/numa_balancing").join(self.name())
             }
             Self::DemotionEnabled => roots.sys.join("kernel/mm/numa/demotion_enabled"),
@@ -100,6 +105,7 @@ impl Knob {
             Self::HotThreshold
             | Self::ScanPeriodMin
             | Self::ScanPeriodMax
+            | Self::ScanDelay
             | Self::TraceMigratePages => true,
             Self::NumaBalancing
             | Self::PromoteRateLimit
@@ -116,7 +122,8 @@ impl Knob {
             Self::PromoteRateLimit
             | Self::HotThreshold
             | Self::ScanPeriodMin
-            | Self::ScanPeriodMax => Kind::Number(u32::MAX as u64),
+            | Self::ScanPeriodMax
+            | Self::ScanDelay => Kind::Number(u32::MAX as u64),
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => Kind::Switch,
         }
     }
@@ -157,7 +164,7 @@ impl Knob {
         match self {
             Self::NumaBalancing => "0, 1, 2 or 3",
             Self::PromoteRateLimit => "a whole number of MB/s",
-            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
                 "a whole number of milliseconds"
             }
             Self::DemotionEnabled | Self::DamonStat | Self::TraceMigratePages => "0 or 1",
@@ -169,7 +176,7 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit exists since 6.1)"
             }
-            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax => {
+            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
                 "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \
                  /sys/kernel/debug"
             }

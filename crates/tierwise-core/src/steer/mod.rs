@@ -182,8 +182,8 @@ pub struct Steering {
     threshold: Duration,
     victims: PromotionVictims,
     scanning: Scanning,
-    /// True if the next scan has a longer threshold, because the last found few candidates.
-    is_longer: bool,
+    /// The threshold of the present or last pass.
+    scanned_with: Duration,
     last: Option<(Timestamp, u64)>,
     /// The stock: base pages that may be promoted at once.
     stock: f64,
@@ -197,7 +197,7 @@ impl Steering {
             threshold: MIN_THRESHOLD,
             victims: PromotionVictims::default(),
             scanning: Scanning::new(costs),
-            is_longer: false,
+            scanned_with: MIN_THRESHOLD,
             last: None,
             stock: f64::INFINITY,
         }
@@ -222,10 +222,9 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// Returns true if the caller should count the idle pages now: another scan waits for the
-    /// count.
+    /// Returns true if the caller should count the idle pages now, because a scan has ended.
     pub fn wants_count(&self) -> bool {
-        self.is_longer || self.scanning.continues()
+        self.scanning.wants_count()
     }
 
     /// The idle base pages to demote before the next scan, so that its candidates find free pages:
@@ -250,29 +249,25 @@ impl Steering {
         self.last = Some((now, reading.promoted));
         let conditions = Conditions {
             victims: self.victims,
-            threshold: self.threshold,
+            threshold: self.scanned_with,
+            is_longer: self.threshold > self.scanned_with,
             fast: Pages(fast),
             slow: reading.slow,
         };
         let counts = Counts::of(reading);
         match self.scanning.update(now, counts, &conditions, is_fresh) {
-            Step::Started if !self.is_longer => self.threshold = self.bounds().0,
-            Step::Started => self.is_longer = false,
-            Step::Ended { took, candidates, pays } => {
-                let has_victims = self.victims.pages > Pages(0);
-                self.is_longer = self.follow_candidates(took, candidates) && !pays && has_victims;
-                if self.is_longer {
-                    self.scanning.repeat(now);
-                }
-            }
-            Step::None if is_fresh && self.victims.pages == Pages(0) => self.is_longer = false,
+            Step::Started => self.threshold = self.bounds().0,
+            Step::Ended { took, candidates } => self.follow_candidates(took, candidates),
             Step::None => {}
+        }
+        if self.scanning.is_on() {
+            self.scanned_with = self.threshold;
         }
         self.course()
     }
 
-    /// Sets the threshold by the candidates of a pass. Returns true if it became longer.
-    fn follow_candidates(&mut self, took: Duration, candidates: u64) -> bool {
+    /// Sets the next pass's threshold by the candidates of a pass.
+    fn follow_candidates(&mut self, took: Duration, candidates: u64) {
         let (shortest, longest) = self.bounds();
         let (before, found) = (self.threshold, candidates as f64);
         let per_second = found / took.as_secs_f64().max(1.0);
@@ -285,7 +280,6 @@ impl Steering {
             _ => before.max(shortest),
         };
         self.threshold = wanted.clamp(MIN_THRESHOLD, longest);
-        self.threshold > before
     }
 
     /// The first threshold of a series of passes, and the longest.

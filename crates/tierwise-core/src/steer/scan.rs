@@ -1,24 +1,24 @@
 //! The times at which the kernel scans.
 //!
-//! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. The next
-//! scan shows the gain of a scan: a promoted page is no candidate again, so the part of poisoned
-//! pages that are candidates falls. If that part does not fall, the displaced pages are used as
-//! much as the promoted ones, or the candidates were accessed by chance. Then the scan gained
-//! nothing. A *pass* is one scan of the tenants' slow memory. Each pass is judged:
+//! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. A *pass*
+//! is one scan of the tenants' slow memory; passes that follow each other are a *series*. The next
+//! count of the idle pages shows the gain of a pass. A promoted page takes the place of an idle one,
+//! or a free one. If it is used, there is one idle or free page less, one victim. If the promoted
+//! pages were accessed by chance, they are idle themselves, and the victims are as many as before.
+//! Each pass is judged by its series:
 //!
 //! ```text
-//! effect = (candidates before / poisoned before - candidates / poisoned) * poisoned
-//!          / promoted before                         (between 0 and 1; 1 for the first pass)
+//! effect = (victims before the series - victims now) / promoted in the series  (between 0 and 1)
 //! gain   = effect * promoted * horizon * m * saved / (2 * threshold)
 //! cost   = faults * fault + (promoted + demoted) * copy
 //! ```
 //!
 //! `1 / threshold` is the minimum rate of accesses of a promoted page. Half of that is the maximum
-//! rate of a displaced page. While the gain is at least the cost, another pass follows as soon as
-//! the idle pages are counted again. Before it, as many idle pages are demoted as candidates found
-//! no free page in the last pass. Otherwise the next pass starts when the cost less the gain is
-//! [`MAX_SCANNING`] of the time since the last. If many more fast pages are idle than before, the
-//! workload has changed, and the next pass starts when it is five times that part.
+//! rate of a displaced page. While the gain is at least the cost, another pass follows. Before it,
+//! as many idle pages are demoted as candidates found no free page in the last pass. Otherwise the
+//! next series starts when the cost less the gain is [`MAX_SCANNING`] of the time since the last. If
+//! many more fast pages are idle than before, the workload has changed, and the next series starts
+//! when it is five times that part.
 
 use std::time::Duration;
 
@@ -85,28 +85,23 @@ impl Counts {
     }
 }
 
-/// A pass that has ended.
+/// The passes since the last pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Pass {
-    counts: Counts,
-    took: Duration,
-    /// In seconds.
-    cost: f64,
+struct Series {
+    /// Victims before the first pass.
+    victims: Pages,
+    /// Base pages promoted by the passes that have ended.
+    promoted: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
-    /// A pass.
-    On { since: Timestamp, counts: Counts, before: Option<Pass>, scanned: Option<Timestamp> },
-    /// A pause. After a pass that paid, it ends when the idle pages are counted.
-    Off { since: Timestamp, pause: Duration, victims: Pages, before: Option<Pass> },
-}
-
-impl State {
-    /// Makes a pause before the first of a series of passes.
-    fn off(since: Timestamp, pause: Duration) -> Self {
-        Self::Off { since, pause, victims: Pages(0), before: None }
-    }
+    /// A pass that began with these counts.
+    On { since: Timestamp, counts: Counts, series: Series, scanned: Option<Timestamp> },
+    /// A pass has ended, and is judged when the idle pages are counted.
+    Judge { pass: Counts, took: Duration, series: Series },
+    /// A pause. At its start there were so many victims.
+    Off { since: Timestamp, pause: Duration, victims: Pages },
 }
 
 /// The conditions of a pass.
@@ -114,6 +109,8 @@ impl State {
 pub(super) struct Conditions {
     pub victims: PromotionVictims,
     pub threshold: Duration,
+    /// The threshold became longer after the last pass, which is therefore repeated.
+    pub is_longer: bool,
     /// Base pages of the fastest tier.
     pub fast: Pages,
     /// Base pages of the tenants in slower tiers.
@@ -125,9 +122,9 @@ pub(super) struct Conditions {
 pub(super) enum Step {
     /// The first of a series of passes starts.
     Started,
-    /// A pass has ended after the time `took` with so many candidates. Another follows if it paid.
-    Ended { took: Duration, candidates: u64, pays: bool },
-    /// The pass or the pause continues.
+    /// A pass has ended after the time `took` with so many candidates.
+    Ended { took: Duration, candidates: u64 },
+    /// The series or the pause continues, or the series ends.
     None,
 }
 
@@ -140,7 +137,8 @@ pub(super) struct Scanning {
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
-        Self { costs, state: State::off(Timestamp::ZERO, Duration::ZERO) }
+        let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
+        Self { costs, state: State::Off { since, pause, victims: Pages(0) } }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -150,37 +148,31 @@ impl Scanning {
     /// The whole length of the present pause; zero if there is none.
     pub(super) fn pause(&self) -> Duration {
         match self.state {
-            State::On { .. } => Duration::ZERO,
+            State::On { .. } | State::Judge { .. } => Duration::ZERO,
             State::Off { pause, .. } => pause,
         }
     }
 
-    /// Returns true if another pass of a series waits for the idle pages to be counted.
-    pub(super) fn continues(&self) -> bool {
-        matches!(self.state, State::Off { before: Some(_), .. })
+    /// Returns true if a pass waits for the idle pages to be counted.
+    pub(super) fn wants_count(&self) -> bool {
+        matches!(self.state, State::Judge { .. })
     }
 
-    /// The candidates that found no free page in the last pass of a series that continues. `rate`
-    /// is in base pages per second: candidates beyond it were not promoted for another reason.
+    /// The candidates that found no free page in a pass that has just ended. `rate` is in base
+    /// pages per second: candidates beyond it were not promoted for another reason.
     pub(super) fn without_room(&self, rate: Option<Pages>) -> Pages {
         match self.state {
-            State::Off { before: Some(Pass { counts, took, .. }), .. } => {
+            State::Judge { pass, took, .. } => {
                 // The kernel counts against the rate in whole seconds.
                 let seconds = took.as_secs_f64().max(1.0);
                 let most = rate.map_or(u64::MAX, |rate| (rate.0 as f64 * seconds) as u64);
-                Pages(counts.candidates.min(most).saturating_sub(counts.promoted))
+                Pages(pass.candidates.min(most).saturating_sub(pass.promoted))
             }
-            _ => Pages(0),
+            State::On { .. } | State::Off { .. } => Pages(0),
         }
     }
 
-    /// Makes another pass follow, whatever the last pass gained.
-    pub(super) fn repeat(&mut self, now: Timestamp) {
-        self.state = State::off(now, Duration::ZERO);
-    }
-
-    /// Handles counts. A pass starts only with a fresh count of the idle pages. A count that finds
-    /// none ends a series.
+    /// Handles counts. A pass starts only with a fresh count of the idle pages.
     pub(super) fn update(
         &mut self,
         now: Timestamp,
@@ -188,29 +180,36 @@ impl Scanning {
         of: &Conditions,
         is_fresh: bool,
     ) -> Step {
+        let victims = of.victims.pages;
         match self.state {
-            State::On { .. } => self.follow_pass(now, counts, of),
-            State::Off { since, pause, victims, before }
-                if is_fresh && of.victims.pages > Pages(0) =>
-            {
-                let grown = of.victims.pages.0.saturating_sub(victims.0) as f64;
+            State::On { .. } => return self.follow_pass(now, counts, of),
+            State::Judge { pass, mut series, .. } if is_fresh => {
+                series.promoted = series.promoted.saturating_add(pass.promoted);
+                let (gain, cost) = self.judge(&pass, &series, of);
+                let follows = victims > Pages(0) && (gain >= cost || of.is_longer);
+                self.state = if follows {
+                    State::On { since: now, counts, series, scanned: None }
+                } else {
+                    State::Off { since: now, pause: self.pause_after(cost - gain), victims }
+                };
+            }
+            State::Off { since, pause, victims: before } if is_fresh && victims > Pages(0) => {
+                let grown = victims.0.saturating_sub(before.0) as f64;
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
-                if now.since(since) < if has_changed { pause.div_f64(CHANGED) } else { pause } {
-                    return Step::None;
+                let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
+                if now.since(since) >= wait {
+                    let series = Series { victims, promoted: 0 };
+                    self.state = State::On { since: now, counts, series, scanned: None };
+                    return Step::Started;
                 }
-                self.state = State::On { since: now, counts, before, scanned: None };
-                if before.is_none() { Step::Started } else { Step::None }
             }
-            State::Off { before: Some(Pass { cost, .. }), .. } if is_fresh => {
-                self.state = State::off(now, self.pause_after(cost));
-                Step::None
-            }
-            State::Off { .. } => Step::None,
+            State::Judge { .. } | State::Off { .. } => {}
         }
+        Step::None
     }
 
     fn follow_pass(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
-        let State::On { since, counts: first, before, scanned } = &mut self.state else {
+        let State::On { since, counts: first, series, scanned } = &mut self.state else {
             return Step::None;
         };
         let pass = counts.since(first);
@@ -222,30 +221,17 @@ impl Scanning {
         if scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
-        let (before, took) = (*before, now.since(*since));
-        let (gain, cost) =
-            self.judge(&pass, before.as_ref().map(|before| &before.counts), of.threshold);
-        let pays = gain >= cost && of.victims.pages > Pages(0);
-        let victims = of.victims.pages;
-        self.state = if pays {
-            State::Off {
-                since: now,
-                pause: Duration::ZERO,
-                victims,
-                before: Some(Pass { counts: pass, took, cost }),
-            }
-        } else {
-            State::Off { since: now, pause: self.pause_after(cost - gain), victims, before: None }
-        };
-        Step::Ended { took, candidates: pass.candidates, pays }
+        let (series, took) = (*series, now.since(*since));
+        self.state = State::Judge { pass, took, series };
+        Step::Ended { took, candidates: pass.candidates }
     }
 
-    /// Gain and cost of a pass in seconds.
-    fn judge(&self, pass: &Counts, before: Option<&Counts>, threshold: Duration) -> (f64, f64) {
+    /// Gain and cost of a pass in seconds. The series includes it.
+    fn judge(&self, pass: &Counts, series: &Series, of: &Conditions) -> (f64, f64) {
         let SteeringCosts { saved, copy, fault, .. } = self.costs;
-        let misses = MISSES_PER_ACCESS / (2.0 * threshold.as_secs_f64().max(1e-9));
+        let misses = MISSES_PER_ACCESS / (2.0 * of.threshold.as_secs_f64().max(1e-9));
         let each = HORIZON.as_secs_f64() * misses * saved.as_secs_f64();
-        let gain = before.map_or(1.0, |before| effect(pass, before)) * pass.promoted as f64 * each;
+        let gain = series.effect(of.victims.pages) * pass.promoted as f64 * each;
         let copies = pass.promoted.saturating_add(pass.demoted) as f64;
         let cost = pass.faults as f64 * fault.as_secs_f64() + copies * copy.as_secs_f64();
         (gain, cost)
@@ -258,14 +244,12 @@ impl Scanning {
     }
 }
 
-/// The part of the previous pass's promotions that removed candidates from the slow tiers, 0 to 1.
-fn effect(pass: &Counts, before: &Counts) -> f64 {
-    if before.promoted == 0 || before.poisoned == 0 || pass.poisoned == 0 {
-        return 0.0;
+impl Series {
+    /// The part of the promoted pages that are in use, 0 to 1.
+    fn effect(&self, victims: Pages) -> f64 {
+        let fewer = self.victims.saturating_sub(victims).0 as f64;
+        (fewer / self.promoted.max(1) as f64).min(1.0)
     }
-    let part = |counts: &Counts| counts.candidates as f64 / counts.poisoned as f64;
-    let fewer = (part(before) - part(pass)) * pass.poisoned as f64;
-    (fewer / before.promoted as f64).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
@@ -291,24 +275,25 @@ mod tests {
         Conditions {
             victims: PromotionVictims { pages: Pages(victims), ..IDLE },
             threshold: Duration::from_millis(50),
+            is_longer: false,
             fast: Pages(1000),
             slow: Pages(9000),
         }
     }
 
-    /// The tenths of a second in which the kernel scans, given (poisoned, candidates, promoted) of
-    /// each pass, which is done within a tenth. All poisoned pages fault.
-    fn on(passes: &[(u64, u64, u64)], victims: u64, tenths: u64) -> Vec<u64> {
+    /// The tenths of a second in which the kernel scans, given (promoted, victims after it) of each
+    /// pass, which is done within a tenth. 9000 pages are poisoned, and all of them fault.
+    fn on(mut victims: u64, passes: &[(u64, u64)], tenths: u64) -> Vec<u64> {
         let mut scanning = Scanning::new(COSTS);
         let (mut counts, mut passes) = (Counts::default(), passes.iter().copied());
         let mut on = Vec::new();
         let mut is_scanned = false;
         for n in 0..tenths {
             if scanning.is_on() && !is_scanned {
-                let (poisoned, candidates, promoted) = passes.next().unwrap_or_default();
-                counts.poisoned += poisoned;
-                counts.faults += poisoned;
-                counts.candidates += candidates;
+                let (promoted, left) = passes.next().unwrap_or((0, victims));
+                victims = left;
+                counts.poisoned += 9000;
+                counts.faults += 9000;
                 counts.promoted += promoted;
                 counts.demoted += promoted;
             }
@@ -321,42 +306,63 @@ mod tests {
 
     #[test]
     fn nothing_is_scanned_without_victims() {
-        assert!(on(&[(9000, 9000, 900); 20], 0, 20).is_empty());
+        assert!(on(0, &[(900, 0); 20], 20).is_empty());
     }
 
     #[test]
-    fn passes_follow_while_candidates_fall() {
-        let falling = [(9000, 900, 300), (9000, 600, 300), (9000, 300, 290), (9000, 10, 0)];
+    fn passes_follow_while_victims_fall() {
+        let falling = [(300, 600), (300, 320), (290, 50), (0, 50)];
         // A tenth of a second for the scan, another for accesses within the threshold.
         // Then idle pages are counted.
-        assert_eq!(on(&falling, 400, 20), [0, 1, 3, 4, 6, 7, 9, 10]);
+        assert_eq!(on(900, &falling, 20), [0, 1, 3, 4, 6, 7, 9, 10]);
     }
 
     #[test]
-    fn passes_end_where_candidates_stay() {
+    fn pass_that_leaves_all_victims_is_the_last() {
         // 9000 faults of 5 us are 45 ms, 300 pairs of copies 1.5 ms: at 1 % the pause is 4.65 s.
-        let same = [(9000, 900, 300); 9];
-        assert_eq!(on(&same, 400, 55), [0, 1, 3, 4, 52, 53]);
+        assert_eq!(on(400, &[(300, 400); 9], 55), [0, 1, 50, 51]);
+    }
+
+    #[test]
+    fn pages_promoted_by_chance_end_a_series() {
+        // The first pass finds what is in use; the second one's pages are soon idle.
+        let (first, second) = ((300, 100), (300, 400));
+        assert_eq!(on(400, &[first, second], 40), [0, 1, 3, 4]);
     }
 
     #[test]
     fn pass_without_promotions_is_the_last() {
-        assert_eq!(on(&[(10_000, 0, 0); 9], 400, 50), [0, 1]);
+        assert_eq!(on(400, &[(0, 400); 9], 40), [0, 1]);
+    }
+
+    #[test]
+    fn longer_threshold_repeats_a_pass() {
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of(400), true);
+        let pass = Counts { poisoned: 9000, faults: 9000, ..Counts::default() };
+        scanning.update(tenth(1), pass, &of(400), false);
+        scanning.update(tenth(2), pass, &of(400), false);
+        let longer = Conditions { is_longer: true, ..of(400) };
+        scanning.update(tenth(3), pass, &longer, true);
+        assert!(scanning.is_on());
     }
 
     #[test]
     fn series_ends_when_nothing_is_idle() {
         let mut scanning = Scanning::new(COSTS);
         scanning.update(tenth(0), Counts::default(), &of(400), true);
-        let pass = Counts { poisoned: 9000, faults: 9000, promoted: 300, ..Counts::default() };
+        let pass = Counts { poisoned: 9000, faults: 9000, ..Counts::default() };
         scanning.update(tenth(1), pass, &of(400), false);
         scanning.update(tenth(2), pass, &of(400), false);
-        assert!(scanning.continues());
+        assert!(scanning.wants_count());
         scanning.update(tenth(3), pass, &of(0), false);
-        assert!(scanning.continues(), "not counted since");
+        assert!(scanning.wants_count(), "not counted since");
         scanning.update(tenth(4), pass, &of(0), true);
-        // 9000 faults of 5 us and 300 copies are 45.75 ms, of which a pause takes 1 %.
-        assert_eq!((scanning.continues(), scanning.pause()), (false, Duration::from_millis(4575)));
+        // 9000 faults of 5 us are 45 ms, of which a pause takes 1 %.
+        assert_eq!(
+            (scanning.wants_count(), scanning.pause()),
+            (false, Duration::from_millis(4500))
+        );
     }
 
     #[test]
@@ -365,23 +371,30 @@ mod tests {
         scanning.update(tenth(0), Counts::default(), &of(400), true);
         let pass = Counts { poisoned: 9000, candidates: 900, promoted: 300, ..Counts::default() };
         scanning.update(tenth(1), pass, &of(400), false);
-        assert_eq!((scanning.continues(), scanning.without_room(None)), (false, Pages(0)));
+        assert_eq!((scanning.wants_count(), scanning.without_room(None)), (false, Pages(0)));
         scanning.update(tenth(2), pass, &of(400), false);
-        assert_eq!((scanning.continues(), scanning.without_room(None)), (true, Pages(600)));
+        assert_eq!((scanning.wants_count(), scanning.without_room(None)), (true, Pages(600)));
         assert_eq!(scanning.without_room(Some(Pages(400))), Pages(100), "the rate allows 400");
         assert_eq!(scanning.without_room(Some(Pages(200))), Pages(0));
     }
 
     #[test]
     fn pass_of_memory_not_scanned_ends() {
-        assert_eq!(on(&[(100, 0, 0)], 400, 105).len(), 101, "ten seconds and the threshold");
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of(400), true);
+        let pass = Counts { poisoned: 100, faults: 100, ..Counts::default() };
+        let ends = (1..200).find(|&n| {
+            scanning.update(tenth(n), pass, &of(400), false);
+            scanning.wants_count()
+        });
+        assert_eq!(ends, Some(101), "ten seconds and the threshold");
     }
 
     #[test]
-    fn grown_victims_bring_the_next_pass_forward() {
+    fn grown_victims_bring_the_next_series_forward() {
         let mut scanning = Scanning::new(COSTS);
         let (since, pause) = (tenth(0), Duration::from_secs(10));
-        scanning.state = State::Off { since, pause, victims: Pages(100), before: None };
+        scanning.state = State::Off { since, pause, victims: Pages(100) };
         let mut at = |n, pages| {
             scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()
@@ -397,6 +410,7 @@ mod tests {
     fn pause_stays_within_its_bounds() {
         let scanning = Scanning::new(COSTS);
         assert_eq!(scanning.pause_after(0.0), MIN_PAUSE);
+        assert_eq!(scanning.pause_after(-1.0), MIN_PAUSE, "it gained something");
         assert_eq!(scanning.pause_after(f64::MAX), MAX_PAUSE);
         let many = Scanning::new(SteeringCosts { cpus: 64.0, ..COSTS });
         assert_eq!(many.pause_after(6.4), Duration::from_secs(10));

@@ -5,10 +5,11 @@
 //! count of the idle pages shows the gain of a pass. A promoted page takes the place of an idle one,
 //! or a free one. If it is used, there is one idle or free page less, one victim. If the promoted
 //! pages were accessed by chance, they are idle themselves, and the victims are as many as before.
-//! Each pass is judged by its series:
+//! The victims vary by themselves. So the effect is computed over as many passes as have promoted
+//! [`EVIDENCE`] of the fast tier, and is 1 before the first such number. Each pass is judged:
 //!
 //! ```text
-//! effect = (victims before the series - victims now) / promoted in the series  (between 0 and 1)
+//! effect = (victims before these passes - victims now) / promoted by them    (between 0 and 1)
 //! gain   = effect * promoted * horizon * m * saved / (2 * threshold)
 //! cost   = faults * fault + (promoted + demoted) * copy
 //! ```
@@ -43,6 +44,10 @@ const CHANGED: f64 = 5.0;
 /// The part of the fast tier by which the victims must have grown for a workload to count as
 /// changed.
 const GROWN: f64 = 1.0 / 16.0;
+
+/// The part of the fast tier that must have been promoted for the victims to show an effect: as
+/// much as they vary by themselves.
+pub const EVIDENCE: f64 = GROWN;
 
 /// The part of the tenants' slow memory at which a pass is complete: the kernel passes over memory
 /// that no process maps or no running thread uses.
@@ -88,10 +93,12 @@ impl Counts {
 /// The passes since the last pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Series {
-    /// Victims before the first pass.
+    /// Victims when the effect was last computed, or before the first pass.
     victims: Pages,
-    /// Base pages promoted by the passes that have ended.
+    /// Base pages promoted since then.
     promoted: u64,
+    /// The part of the promoted pages that are in use, 0 to 1.
+    effect: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -184,13 +191,14 @@ impl Scanning {
         match self.state {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { pass, mut series, .. } if is_fresh => {
-                series.promoted = series.promoted.saturating_add(pass.promoted);
-                let (gain, cost) = self.judge(&pass, &series, of);
+                let before = series.victims.min(victims);
+                series.add(&pass, of);
+                let (gain, cost) = self.judge(&pass, series.effect, of.threshold);
                 let follows = victims > Pages(0) && (gain >= cost || of.is_longer);
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    State::Off { since: now, pause: self.pause_after(cost - gain), victims }
+                    State::Off { since: now, pause: self.pause_after(cost - gain), victims: before }
                 };
             }
             State::Off { since, pause, victims: before } if is_fresh && victims > Pages(0) => {
@@ -198,7 +206,7 @@ impl Scanning {
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
                 let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
                 if now.since(since) >= wait {
-                    let series = Series { victims, promoted: 0 };
+                    let series = Series { victims, promoted: 0, effect: 1.0 };
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
@@ -226,12 +234,12 @@ impl Scanning {
         Step::Ended { took, candidates: pass.candidates }
     }
 
-    /// Gain and cost of a pass in seconds. The series includes it.
-    fn judge(&self, pass: &Counts, series: &Series, of: &Conditions) -> (f64, f64) {
+    /// Gain and cost of a pass in seconds.
+    fn judge(&self, pass: &Counts, effect: f64, threshold: Duration) -> (f64, f64) {
         let SteeringCosts { saved, copy, fault, .. } = self.costs;
-        let misses = MISSES_PER_ACCESS / (2.0 * of.threshold.as_secs_f64().max(1e-9));
+        let misses = MISSES_PER_ACCESS / (2.0 * threshold.as_secs_f64().max(1e-9));
         let each = HORIZON.as_secs_f64() * misses * saved.as_secs_f64();
-        let gain = series.effect(of.victims.pages) * pass.promoted as f64 * each;
+        let gain = effect * pass.promoted as f64 * each;
         let copies = pass.promoted.saturating_add(pass.demoted) as f64;
         let cost = pass.faults as f64 * fault.as_secs_f64() + copies * copy.as_secs_f64();
         (gain, cost)
@@ -245,10 +253,14 @@ impl Scanning {
 }
 
 impl Series {
-    /// The part of the promoted pages that are in use, 0 to 1.
-    fn effect(&self, victims: Pages) -> f64 {
-        let fewer = self.victims.saturating_sub(victims).0 as f64;
-        (fewer / self.promoted.max(1) as f64).min(1.0)
+    /// Adds a pass that has ended.
+    fn add(&mut self, pass: &Counts, of: &Conditions) {
+        self.promoted = self.promoted.saturating_add(pass.promoted);
+        if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
+            let fewer = self.victims.saturating_sub(of.victims.pages).0 as f64;
+            let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
+            *self = Self { victims: of.victims.pages, promoted: 0, effect };
+        }
     }
 }
 
@@ -324,10 +336,23 @@ mod tests {
     }
 
     #[test]
+    fn few_promotions_show_no_effect_yet() {
+        let mut series = Series { victims: Pages(400), promoted: 0, effect: 1.0 };
+        let mut effect = |promoted, victims| {
+            series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
+            series.effect
+        };
+        // A sixteenth of the fast tier are 62.5 pages.
+        assert_eq!(effect(40, 420), 1.0);
+        assert_eq!(effect(40, 430), 0.0, "80 pages, and none of them in use");
+        assert_eq!(effect(100, 380), 0.5, "of the last hundred only");
+    }
+
+    #[test]
     fn pages_promoted_by_chance_end_a_series() {
         // The first pass finds what is in use; the second one's pages are soon idle.
         let (first, second) = ((300, 100), (300, 400));
-        assert_eq!(on(400, &[first, second], 40), [0, 1, 3, 4]);
+        assert_eq!(on(400, &[first, second], 15), [0, 1, 3, 4]);
     }
 
     #[test]

@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn simulator_only_policy_is_refused_early() {
         assert_eq!(policy_runs(&config("")), Ok(()));
-        let message = policy_runs(&config("policy = \"memstrata\"")).unwrap_err();
+        let message = policy_runs(&config("policy = \"flat-memstrata\"")).unwrap_err();
         assert!(message.contains("memstrata") && message.contains("would run here"), "{message}");
     }
 

@@ -397,7 +397,8 @@ mod tests {
             let touch = |&(page, ms, huge): &(u64, u64, bool)| {
                 AddressFault { bytes: if huge { 2 << 20 } else { PAGE_SIZE }, ..fault(page, ms) }
             };
-            let report = report(scans.iter().map(scan).collect(), faults.iter().map(touch).collect());
+            let faults = faults.iter().map(touch).collect();
+            let report = report(scans.iter().map(scan).collect(), faults);
             evidence.add(&report, &blocks, START, &mut out);
             for page in 0..4 {
                 if let Some(heat) = heat(&evidence, &blocks, page) {

@@ -16,7 +16,7 @@ use tierwise_linux::monitor::AccessMonitor;
 use tierwise_linux::monitor::auto::AccessSource;
 use tierwise_linux::monitor::damon_paddr::DamonPaddr;
 use tierwise_linux::monitor::damon_vaddr::DamonVaddr;
-use tierwise_linux::monitor::hint_faults::{HintFaultConfig, HintFaults, hint_fault_record};
+use tierwise_linux::monitor::hint_faults::{HintFaultConfig, HintFaultMonitor, hint_fault_record};
 use tierwise_linux::monitor::idle_bitmap::IdleBitmap;
 use tierwise_linux::monitor::pagemap_scan::PagemapScan;
 use tierwise_linux::monitor::perf_samples::PerfSamples;
@@ -161,7 +161,7 @@ fn make(
                 budget: options.config.cpu.budget_percent / 100.0,
                 damon: damon_attrs(monitor),
             };
-            Box::new(HintFaults::new(roots, config, damon_vaddr(options)?)?)
+            Box::new(HintFaultMonitor::new(roots, config, damon_vaddr(options)?)?)
         }
     })
 }

@@ -83,7 +83,7 @@ pub struct HintFaultConfig {
 
 /// Hint faults of slow pages, and another source for fast ones.
 #[derive(Debug)]
-pub struct HintFaults {
+pub struct HintFaultMonitor {
     roots: Roots,
     config: HintFaultConfig,
     /// DAMON on processes.
@@ -110,7 +110,7 @@ struct Running {
     probes: HintProbes,
 }
 
-impl HintFaults {
+impl HintFaultMonitor {
     /// A source without targets. `fast` is DAMON on processes, with the same configuration.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl HintFaults {
     }
 }
 
-impl AccessMonitor for HintFaults {
+impl AccessMonitor for HintFaultMonitor {
     fn name(&self) -> &'static str {
         "hint-faults"
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::trace;
 use tierwise_linux::migrate::page_cache::promotion::cache_record;
+use tierwise_linux::monitor::hint_faults::hint_fault_record;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings;
 use tierwise_linux::world::damon_record;
@@ -62,6 +63,7 @@ impl Restore {
         let mut lines = Vec::new();
         let daemon = [damon_record(&directory), cache_record(&directory)];
         lines.extend(restore(roots, &directory.join("settings.json"), &daemon)?);
+        lines.extend(restore(roots, &hint_fault_record(&directory), &[])?);
         let (settings, damon) = record_live::state_files(&directory);
         lines.extend(restore(roots, &settings, &[damon])?);
         Ok(lines)

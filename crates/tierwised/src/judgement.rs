@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tierwise_core::engine::{Engine, EngineConfig, EngineError};
 use tierwise_core::migrate::Budget;
-use tierwise_core::observe::Capabilities;
+use tierwise_core::observe::{Capabilities, Signals};
 use tierwise_core::recipe::Recipe;
+use tierwise_core::registry::BuildContext;
 use tierwise_core::tenant::Class;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
@@ -45,11 +46,39 @@ pub struct UsableSource {
 /// No source runs; the text has the reason of each.
 pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
     let probe = |source: AccessSource| probe(source, config, roots);
-    let Some(source) = configured(config.monitor.source) else { return automatic(&probe) };
+    let (source, reason) = match configured(config.monitor.source) {
+        Some(source) => (source, "as configured".to_owned()),
+        None if needs_hint_faults(config) => {
+            let reason = format!("which the policy {:?} needs", config.policy);
+            (AccessSource::HintFaults, reason)
+        }
+        None => return automatic(&probe),
+    };
     match probe(source) {
-        Ok(()) => Ok(UsableSource { source, why: format!("{}, as configured", source.name()) }),
-        Err(e) => Err(format!("not {}, as configured, because {e}", source.name())),
+        Ok(()) => Ok(UsableSource { source, why: format!("{}, {reason}", source.name()) }),
+        Err(e) => Err(format!("not {}, {reason}, because {e}", source.name())),
     }
+}
+
+/// True if access monitoring is by hint faults wherever they are available.
+pub fn takes_hint_faults(config: &Config) -> bool {
+    match config.monitor.source {
+        MonitorSource::Auto => needs_hint_faults(config),
+        source => source == MonitorSource::HintFaults,
+    }
+}
+
+/// True if the configured policy cannot run without hint faults.
+fn needs_hint_faults(config: &Config) -> bool {
+    let (topology, learning) = (any_machine(), tierwise_learn::learning());
+    let ctx = BuildContext { topology: &topology, seed: SEED, learning: Some(&learning) };
+    let policy = config.recipe().ok().and_then(|recipe| recipe.build(&ctx).ok());
+    policy.is_some_and(|policy| policy.signals().hint_faults)
+}
+
+/// The signals of a live world with this configuration, while access monitoring is on.
+fn signals(config: &Config) -> Capabilities {
+    capabilities(true, takes_hint_faults(config))
 }
 
 /// Returns the source that the configuration names; `None` for `auto`.
@@ -58,6 +87,7 @@ fn configured(source: MonitorSource) -> Option<AccessSource> {
         MonitorSource::Auto => return None,
         MonitorSource::DamonVaddr => AccessSource::DamonVaddr,
         MonitorSource::DamonPaddr => AccessSource::DamonPaddr,
+        MonitorSource::HintFaults => AccessSource::HintFaults,
         MonitorSource::IdleBitmap => AccessSource::IdleBitmap,
         MonitorSource::Perf => AccessSource::PerfSamples,
         MonitorSource::SoftDirty => AccessSource::SoftDirty,
@@ -88,7 +118,10 @@ fn automatic(
 /// release DAMON before that.
 fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
     source.probe(roots)?;
-    let of_damon = matches!(source, AccessSource::DamonVaddr | AccessSource::DamonPaddr);
+    let of_damon = matches!(
+        source,
+        AccessSource::DamonVaddr | AccessSource::DamonPaddr | AccessSource::HintFaults
+    );
     match damon_stat(roots).filter(|_| of_damon && !config.kernel.release_damon) {
         None => Ok(()),
         Some(switch) => Err(LinuxError::Missing {
@@ -137,14 +170,27 @@ pub fn engine(
     recipe: Recipe,
     topology: Topology,
     available: &Capabilities,
-) -> std::result::Result<Engine, EngineError> {
+) -> std::result::Result<Engine, String> {
     let engine = EngineConfig {
         budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
         tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
         learning: Some(tierwise_learn::learning()),
         ..EngineConfig::new(recipe)
     };
-    Engine::new(&engine, topology, available, SEED)
+    Engine::new(&engine, topology, available, SEED).map_err(|error| explained(&error, available))
+}
+
+/// Returns an engine's refusal with the remedy, if the configuration has one.
+fn explained(error: &EngineError, available: &Capabilities) -> String {
+    let lacks_faults = Signals { hint_faults: true, ..Signals::default() }.missing_from(available);
+    match error {
+        EngineError::Unobservable { missing, .. } if Some(*missing) == lacks_faults => {
+            format!(
+                "{error}; write source = \"hint-faults\" under [monitor] and restart to have them"
+            )
+        }
+        _ => error.to_string(),
+    }
 }
 
 /// Checks that the configuration's policy and floors fit a machine with access monitoring. Returns
@@ -155,7 +201,7 @@ pub fn engine(
 pub fn fits(config: &Config, host: &LinuxHost) -> std::result::Result<String, String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
     let name = recipe.name().to_owned();
-    engine(config, recipe, host.topology(), &capabilities(true)).map_err(|e| e.to_string())?;
+    engine(config, recipe, host.topology(), &signals(config))?;
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
@@ -222,8 +268,7 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
 pub fn policy_runs(config: &Config) -> std::result::Result<(), String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
     let without_tenants = Config { tenants: Vec::new(), ..config.clone() };
-    let made = engine(&without_tenants, recipe, any_machine(), &capabilities(true));
-    made.map(drop).map_err(|e| e.to_string())
+    engine(&without_tenants, recipe, any_machine(), &signals(config)).map(drop)
 }
 
 /// Two tiers of an arbitrary machine.
@@ -251,11 +296,27 @@ mod tests {
     #[test]
     fn simulator_only_policy_is_refused_early() {
         assert_eq!(policy_runs(&config("")), Ok(()));
-        let message = policy_runs(&config("policy = \"tpp\"")).unwrap_err();
-        assert!(
-            message.contains("needs hint faults") && message.contains("would run here"),
-            "{message}"
-        );
+        let message = policy_runs(&config("policy = \"flat-memstrata\"")).unwrap_err();
+        assert!(message.contains("memstrata") && message.contains("would run here"), "{message}");
+    }
+
+    #[test]
+    fn policies_of_hint_faults_choose_them() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        for policy in ["tpp", "autonuma"] {
+            let auto = config(&format!("policy = \"{policy}\""));
+            assert_eq!(policy_runs(&auto), Ok(()));
+            let why = source(&auto, &roots).unwrap_err();
+            let begin = format!("not hint-faults, which the policy {policy:?} needs, because ");
+            assert!(why.starts_with(&begin), "{why}");
+            let text = format!("policy = \"{policy}\"\n[monitor]\nsource = \"damon-vaddr\"");
+            let why = policy_runs(&config(&text)).unwrap_err();
+            assert!(why.contains("needs hint faults"), "{why}");
+            assert!(why.contains("source = \"hint-faults\" under [monitor]"), "{why}");
+        }
+        let why = source(&config("[monitor]\nsource = \"hint-faults\""), &roots).unwrap_err();
+        assert!(why.starts_with("not hint-faults, as configured, because "), "{why}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ listen = "{listen}"
 """
 
 # Access monitoring sources for which these keys are valid; another source refuses them.
-OF_DAMON = ("auto", "damon-vaddr", "damon-paddr")
+OF_DAMON = ("auto", "damon-vaddr", "damon-paddr", "hint-faults")
 DAMON = """\
 sampling_ms = 10
 aggregation_ms = 200

@@ -1,6 +1,7 @@
 //! Checks of the memory tiers, and of the kernel's own tiering.
 
 use tierwise_core::units::Bytes;
+use tierwise_linux::monitor::auto::AccessSource;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Knob;
 use tierwise_linux::topology::{HostTier, LinuxHost, Suitability};
@@ -25,7 +26,8 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<Linux
         }
     };
     checks.push(demotion(roots, config));
-    checks.push(balancing(roots, config));
+    let several = host.as_ref().is_some_and(LinuxHost::has_several_cpu_nodes);
+    checks.push(scanning(roots, config, several).unwrap_or_else(|| balancing(roots, config)));
     (checks, host)
 }
 
@@ -88,6 +90,31 @@ fn demotion(roots: &Roots, config: &Config) -> HostCheck {
         ),
         Err(error) => HostCheck::failed(NAME, &error),
     }
+}
+
+/// The effect of hint faults as the source of access monitoring on the whole machine. `several`
+/// nodes have CPUs.
+fn scanning(roots: &Roots, config: &Config, several: bool) -> Option<HostCheck> {
+    let source = judgement::source(config, roots).ok()?;
+    if judgement::steers(config, roots) || source.source != AccessSource::HintFaults {
+        return None;
+    }
+    let mode: u64 = Knob::NumaBalancing.read(roots).ok()?.parse().ok()?;
+    let balances = several && mode & 1 != 0;
+    let (set, effect) = if balances {
+        (3, "goes on moving pages between nodes with CPUs, and pages of fast nodes fault, too")
+    } else {
+        (2, "moves no page between nodes with CPUs")
+    };
+    let found = format!(
+        "{mode}: the daemon sets {set} and the promotion limit to 0 while it monitors by hint \
+         faults: pages in slow memory of all processes fault when they are accessed, and the \
+         kernel promotes only while a fast node has more than 1 GiB and a sixteenth free, and \
+         {effect}"
+    );
+    let remedy =
+        "write source = \"damon-vaddr\" under [monitor] to leave the kernel's settings alone";
+    Some(HostCheck::note("numa_balancing", found, Some(remedy.into())))
 }
 
 fn balancing(roots: &Roots, config: &Config) -> HostCheck {

@@ -24,6 +24,7 @@ pub fn checks(ground: &Ground, config: &Config) -> Vec<HostCheck> {
     checks.extend(held(roots, config));
     checks.extend(users(roots));
     checks.extend([
+        way("hint faults", AccessSource::HintFaults, "reports how soon each slow page is accessed"),
         way("idle bitmap", AccessSource::IdleBitmap, "reports single referenced pages"),
         way("PEBS, IBS", AccessSource::PerfSamples, "the CPU samples accesses"),
         way("PAGEMAP_SCAN", AccessSource::PagemapScan, "reports present and written pages quickly"),
@@ -84,8 +85,8 @@ fn chosen(roots: &Roots, config: &Config) -> HostCheck {
     match judgement::source(config, roots) {
         Ok(source) => HostCheck::ok(NAME, source.why),
         Err(why) => {
-            let remedy =
-                "make one of DAMON, idle page tracking, PEBS or IBS available, as described above";
+            let remedy = "make one of DAMON, hint faults, idle page tracking, PEBS or IBS \
+                          available, as described above";
             HostCheck::missing(NAME, format!("{BLIND}: {why}"), remedy).stopping(Stops::Everything)
         }
     }

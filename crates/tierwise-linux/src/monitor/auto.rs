@@ -1,6 +1,8 @@
 //! Selection of the best available access monitoring source, with the reason.
 
-use super::{damon_paddr, damon_vaddr, idle_bitmap, pagemap_scan, perf_samples, soft_dirty};
+use super::{
+    damon_paddr, damon_vaddr, hint_faults, idle_bitmap, pagemap_scan, perf_samples, soft_dirty,
+};
 use crate::error::Result;
 use crate::roots::Roots;
 
@@ -11,6 +13,8 @@ pub enum AccessSource {
     DamonVaddr,
     /// [`damon_paddr`].
     DamonPaddr,
+    /// [`hint_faults`], and [`damon_vaddr`] for fast pages.
+    HintFaults,
     /// [`idle_bitmap`].
     IdleBitmap,
     /// [`perf_samples`].
@@ -23,9 +27,10 @@ pub enum AccessSource {
 
 impl AccessSource {
     /// Every source.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::DamonVaddr,
         Self::DamonPaddr,
+        Self::HintFaults,
         Self::IdleBitmap,
         Self::PerfSamples,
         Self::SoftDirty,
@@ -37,6 +42,7 @@ impl AccessSource {
         match self {
             Self::DamonVaddr => "damon-vaddr",
             Self::DamonPaddr => "damon-paddr",
+            Self::HintFaults => "hint-faults",
             Self::IdleBitmap => "idle-bitmap",
             Self::PerfSamples => "perf",
             Self::SoftDirty => "soft-dirty",
@@ -52,6 +58,7 @@ impl AccessSource {
         match self {
             Self::DamonVaddr => damon_vaddr::probe(roots),
             Self::DamonPaddr => damon_paddr::probe(roots),
+            Self::HintFaults => hint_faults::probe(roots).and_then(|()| damon_vaddr::probe(roots)),
             Self::IdleBitmap => idle_bitmap::probe(roots),
             Self::PerfSamples => perf_samples::probe(roots),
             Self::SoftDirty => soft_dirty::probe(roots),
@@ -66,6 +73,9 @@ impl AccessSource {
                 "finds hot regions of each process at a cost that does not grow with its size"
             }
             Self::DamonPaddr => "monitors all memory with one kernel thread",
+            Self::HintFaults => {
+                "reports for every slow page how soon it was accessed after it was poisoned"
+            }
             Self::IdleBitmap => "reports for every page whether it was accessed",
             Self::PerfSamples => "counts the accesses that really went to memory",
             Self::SoftDirty => "reports the pages that any process has written",

@@ -6,6 +6,7 @@
 //! | [`damon_paddr`] | regions of physical memory | `CONFIG_DAMON_PADDR` | one kernel thread |
 //! | [`idle_bitmap`] | referenced pages | `CONFIG_IDLE_PAGE_TRACKING` | this process |
 //! | [`perf_samples`] | single accesses | PEBS or IBS: bare metal | an interrupt per sample |
+//! | [`hint_faults`] | faults of slow pages, and regions of a process | `CONFIG_NUMA_BALANCING`, kprobes, DAMON | a fault per slow page and pass |
 //! | [`soft_dirty`] | written pages | `CONFIG_MEM_SOFT_DIRTY` | this process, a fault per written page |
 //! | [`pagemap_scan`] | written pages | a program that takes part | a fault per written page |
 //!
@@ -16,6 +17,7 @@ pub mod auto;
 pub mod damon_paddr;
 pub mod damon_vaddr;
 mod frames;
+pub mod hint_faults;
 pub mod idle_bitmap;
 pub mod pagemap_scan;
 pub mod perf_samples;
@@ -79,6 +81,28 @@ pub struct AddressSample {
     pub write: bool,
 }
 
+/// A hint fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressFault {
+    /// Process that the addresses belong to.
+    pub process: Process,
+    /// First address of the page.
+    pub address: u64,
+    /// Bytes of the page: of a base page or a huge one.
+    pub bytes: u64,
+    /// Time of the fault on the monotonic clock.
+    pub at: Duration,
+}
+
+/// A range whose pages were poisoned, unless they were already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoisonedRange {
+    /// The range.
+    pub range: ProcessRange,
+    /// Time when its poisoning began on the monotonic clock.
+    pub at: Duration,
+}
+
 /// Accesses since the last collection. Lists keep their memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccessReport {
@@ -97,6 +121,14 @@ pub struct AccessReport {
     pub written: Vec<ProcessRange>,
     /// Sampled accesses.
     pub samples: Vec<AddressSample>,
+    /// Hint faults, in the order of their times.
+    pub faults: Vec<AddressFault>,
+    /// Ranges that were poisoned, in the order of their times. Every fault is of a page that was in
+    /// one of them, here or in an earlier report.
+    pub poisoned: Vec<PoisonedRange>,
+    /// The time of one of the checks that `max_accesses` counts. Only a source of hint faults gives
+    /// it.
+    pub check: Duration,
 }
 
 impl AccessReport {
@@ -108,7 +140,9 @@ impl AccessReport {
         self.referenced.clear();
         self.written.clear();
         self.samples.clear();
-        self.max_accesses = 0;
+        self.faults.clear();
+        self.poisoned.clear();
+        (self.max_accesses, self.check) = (0, Duration::ZERO);
     }
 }
 
@@ -116,6 +150,11 @@ impl AccessReport {
 pub trait AccessMonitor: Debug + Send {
     /// Name in configuration and reports.
     fn name(&self) -> &'static str;
+
+    /// True if it reports hint faults.
+    fn has_hint_faults(&self) -> bool {
+        false
+    }
 
     /// Monitors these processes and no others from now on. A process that has ended already is not
     /// an error.

@@ -22,6 +22,9 @@ pub enum Knob {
     /// accessed within this time after they were poisoned.
     #[serde(rename = "hot_threshold_ms")]
     HotThreshold,
+    /// `scan_size_mb` of NUMA balancing in debugfs: the memory of a chunk that is scanned at once.
+    #[serde(rename = "scan_size_mb")]
+    ScanSize,
     /// `scan_period_min_ms` of NUMA balancing in debugfs: the shortest time between two chunks of a
     /// thread, divided by the number of chunks of its memory.
     #[serde(rename = "scan_period_min_ms")]
@@ -54,10 +57,11 @@ enum Kind {
 
 impl Knob {
     /// All settings.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NumaBalancing,
         Self::PromoteRateLimit,
         Self::HotThreshold,
+        Self::ScanSize,
         Self::ScanPeriodMin,
         Self::ScanPeriodMax,
         Self::ScanDelay,
@@ -72,6 +76,7 @@ impl Knob {
             Self::NumaBalancing => "numa_balancing",
             Self::PromoteRateLimit => "numa_balancing_promote_rate_limit_MBps",
             Self::HotThreshold => "hot_threshold_ms",
+            Self::ScanSize => "scan_size_mb",
             Self::ScanPeriodMin => "scan_period_min_ms",
             Self::ScanPeriodMax => "scan_period_max_ms",
             Self::ScanDelay => "scan_delay_ms",
@@ -87,7 +92,11 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 roots.proc.join("sys/kernel").join(self.name())
             }
-            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
+            Self::HotThreshold
+            | Self::ScanSize
+            | Self::ScanPeriodMin
+            | Self::ScanPeriodMax
+            | Self::ScanDelay => {
                 roots.sys.join("kernel/debug/sched/numa_balancing").join(self.name())
             }
             Self::DemotionEnabled => roots.sys.join("kernel/mm/numa/demotion_enabled"),
@@ -103,6 +112,7 @@ impl Knob {
     pub(super) const fn is_mounted_apart(self) -> bool {
         match self {
             Self::HotThreshold
+            | Self::ScanSize
             | Self::ScanPeriodMin
             | Self::ScanPeriodMax
             | Self::ScanDelay
@@ -121,6 +131,7 @@ impl Knob {
             // Unsigned ints in the kernel.
             Self::PromoteRateLimit
             | Self::HotThreshold
+            | Self::ScanSize
             | Self::ScanPeriodMin
             | Self::ScanPeriodMax
             | Self::ScanDelay => Kind::Number(u32::MAX as u64),
@@ -164,6 +175,7 @@ impl Knob {
         match self {
             Self::NumaBalancing => "0, 1, 2 or 3",
             Self::PromoteRateLimit => "a whole number of MB/s",
+            Self::ScanSize => "a whole number of MiB",
             Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
                 "a whole number of milliseconds"
             }
@@ -176,7 +188,11 @@ impl Knob {
             Self::NumaBalancing | Self::PromoteRateLimit => {
                 "boot a kernel with CONFIG_NUMA_BALANCING (the rate limit exists since 6.1)"
             }
-            Self::HotThreshold | Self::ScanPeriodMin | Self::ScanPeriodMax | Self::ScanDelay => {
+            Self::HotThreshold
+            | Self::ScanSize
+            | Self::ScanPeriodMin
+            | Self::ScanPeriodMax
+            | Self::ScanDelay => {
                 "boot a kernel of 6.1 or later with CONFIG_NUMA_BALANCING, and mount debugfs on \
                  /sys/kernel/debug"
             }

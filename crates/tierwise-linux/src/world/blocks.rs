@@ -10,14 +10,14 @@
 //!
 //! let mut blocks = Blocks::new(4096);
 //! let (process, tenant) = (Process { pid: 7, start_time: 900 }, TenantId(0));
-//! let found = [1, 2, 9].map(|number| FoundBlock { number, tier: Some(TierId(0)) });
+//! let block = |number, tier| FoundBlock { number, tier: Some(TierId(tier)), resident: 1 };
+//! let found = [1, 2, 9].map(|number| block(number, 0));
 //! let (mut allocated, mut freed, mut external_migrations) = (Vec::new(), Vec::new(), Vec::new());
 //! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
 //! assert_eq!((allocated.len(), blocks.page_at(process, 2 * 4096 + 5)), (1, Some(PageId(1))));
 //!
 //! // Block 2 was unmapped, and the kernel demoted block 9.
-//! let found =
-//!     [(1, 0), (9, 1)].map(|(number, tier)| FoundBlock { number, tier: Some(TierId(tier)) });
+//! let found = [block(1, 0), block(9, 1)];
 //! blocks.update(process, tenant, &found, &mut allocated, &mut freed, &mut external_migrations);
 //! assert_eq!(freed, [PageId(1)]);
 //! let migration = &external_migrations[0];
@@ -40,6 +40,8 @@ pub struct FoundBlock {
     pub number: u64,
     /// Tier; `None` if it is not known, or if the block's node is in no tier.
     pub tier: Option<TierId>,
+    /// Resident base pages.
+    pub resident: u32,
 }
 
 /// State of a page.
@@ -53,6 +55,8 @@ pub struct Block {
     pub number: u64,
     /// Last known tier.
     pub tier: TierId,
+    /// Resident base pages at the last survey.
+    pub resident: u32,
 }
 
 /// The blocks of all processes.
@@ -158,11 +162,11 @@ impl Blocks {
                 self.forget(page, freed);
             }
             if let Some((number, page)) = before.next_if(|(number, _)| *number == found.number) {
-                self.check(page, found.tier, external_migrations);
+                self.check(page, found, external_migrations);
                 merged.push((number, page));
             } else if let Some(tier) = found.tier {
-                let number = found.number;
-                let page = self.allocate(Block { process, tenant, number, tier });
+                let FoundBlock { number, resident, .. } = *found;
+                let page = self.allocate(Block { process, tenant, number, tier, resident });
                 report(allocated, page, tenant, tier, self.order);
                 merged.push((number, page));
             }
@@ -183,12 +187,12 @@ impl Blocks {
     fn check(
         &mut self,
         page: PageId,
-        tier: Option<TierId>,
+        found: &FoundBlock,
         external_migrations: &mut Vec<ExternalMigration>,
     ) {
-        if let (Some(Some(block)), Some(tier)) = (self.table.get_mut(page.index()), tier)
-            && block.tier != tier
-        {
+        let Some(Some(block)) = self.table.get_mut(page.index()) else { return };
+        block.resident = found.resident;
+        if let Some(tier) = found.tier.filter(|&tier| tier != block.tier) {
             block.tier = tier;
             external_migrations.push(ExternalMigration { page, tier });
         }
@@ -236,7 +240,7 @@ mod tests {
     #[test]
     fn page_number_is_not_reused_within_observation() {
         let mut blocks = Blocks::new(1 << 21);
-        let found = |n: u64| [FoundBlock { number: n, tier: Some(TierId(0)) }];
+        let found = |n: u64| [FoundBlock { number: n, tier: Some(TierId(0)), resident: 1 }];
         let (mut allocated, mut freed, mut external_migrations) =
             (Vec::new(), Vec::new(), Vec::new());
         blocks.start();
@@ -274,7 +278,8 @@ mod tests {
     #[test]
     fn ranges_touch_blocks_that_they_only_cut() {
         let mut blocks = Blocks::new(4096);
-        let found = [2, 3, 7].map(|number| FoundBlock { number, tier: Some(TierId(0)) });
+        let block = |number| FoundBlock { number, tier: Some(TierId(0)), resident: 1 };
+        let found = [2, 3, 7].map(block);
         blocks.update(
             process(1),
             TENANT,
@@ -301,7 +306,11 @@ mod tests {
             for round in rounds {
                 let found: Vec<FoundBlock> = round
                     .iter()
-                    .map(|(&number, &tier)| FoundBlock { number, tier: tier.map(TierId) })
+                    .map(|(&number, &tier)| FoundBlock {
+                        number,
+                        tier: tier.map(TierId),
+                        resident: 1,
+                    })
                     .collect();
                 let (mut allocated, mut freed, mut moved) = (Vec::new(), Vec::new(), Vec::new());
                 blocks.start();

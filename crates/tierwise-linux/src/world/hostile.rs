@@ -234,7 +234,7 @@ impl Run {
             tenants: TENANTS.iter().enumerate().map(spec).collect(),
             ..EngineConfig::new(Recipe::named("equilibria-multi-clock").unwrap())
         };
-        let engine = Engine::new(&config, world.topology(), &capabilities(true), 1).unwrap();
+        let engine = Engine::new(&config, world.topology(), &capabilities(true, false), 1).unwrap();
         Self { world, engine, shares: vec![None; HEALTHY], report: Observation::default() }
     }
 

@@ -5,6 +5,7 @@
 //!   process's addresses, by default as large as a huge page.
 //! - [`survey`]: finds the blocks of each process and the tier of each.
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
+//! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
 //! - [`apply`]: turns a plan into system calls.
 //! - [`free_memory`]: reads free memory and computes unmanaged memory.
 //! - [`faults`]: counts what could not be read, and limits how much of it is logged.
@@ -20,6 +21,7 @@ mod account;
 pub mod apply;
 pub mod blocks;
 pub mod cpu_budget;
+mod fault_evidence;
 pub mod faults;
 pub mod free_memory;
 #[cfg(test)]
@@ -142,7 +144,7 @@ impl<C: Calls> LiveWorld<C> {
             survey: Survey::new(config.roots.clone()),
             monitor: None,
             lost_monitor: None,
-            projector: AccessProjector::default(),
+            projector: AccessProjector::new(monotonic()),
             migrator: Migrator::new(calls, &config.limits),
             account,
             next_survey: Timestamp::ZERO,
@@ -337,7 +339,8 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities(self.is_monitoring())
+        let hint_faults = self.monitor.as_ref().is_some_and(MonitorThread::has_hint_faults);
+        capabilities(self.is_monitoring(), hint_faults)
     }
 
     fn now(&self) -> Timestamp {
@@ -384,15 +387,22 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 }
 
-/// Signals that a live world provides: reference bits and samples while access monitoring is on. It
-/// has no hint faults: only the kernel can make pages inaccessible to a process that does not take
-/// part.
-pub fn capabilities(is_monitoring: bool) -> Capabilities {
+/// Signals that a live world provides: reference bits and samples while access monitoring is on,
+/// and hint faults if its source reports them ([`AccessMonitor::has_hint_faults`]). The kernel then
+/// decides which pages are poisoned, and a plan's own ranges have no effect.
+pub fn capabilities(is_monitoring: bool, has_hint_faults: bool) -> Capabilities {
     Capabilities {
         reference_bits: is_monitoring,
         samples: is_monitoring,
+        hint_faults: is_monitoring && has_hint_faults,
         ..Capabilities::default()
     }
+}
+
+/// The monotonic clock, which the kernel's records have, too.
+fn monotonic() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Path of the file that records the kdamonds in use.

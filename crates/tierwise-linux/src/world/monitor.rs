@@ -45,6 +45,7 @@ pub struct MonitorThread {
     patience: Duration,
     /// No order was given yet.
     idle: bool,
+    has_hint_faults: bool,
 }
 
 /// A thread that was left to its wait.
@@ -64,7 +65,7 @@ impl MonitorThread {
     /// # Errors
     /// No thread can be started.
     pub fn start(mut monitor: Box<dyn AccessMonitor>) -> Result<Self> {
-        let patience = monitor.patience();
+        let (patience, has_hint_faults) = (monitor.patience(), monitor.has_hint_faults());
         let (orders, ordered) = bounded::<MonitorOrder>(1);
         let (answer, answers) = bounded::<MonitorAnswer>(1);
         let body = move || {
@@ -91,7 +92,22 @@ impl MonitorThread {
         let (thread, watched) = (Some(thread), Vec::new());
         let (orders, cpu) = (Some(orders), Duration::ZERO);
         let ordered = Instant::now();
-        Ok(Self { orders, answers, thread, watched, cpu, ordered, patience, idle: true })
+        Ok(Self {
+            orders,
+            answers,
+            thread,
+            watched,
+            cpu,
+            ordered,
+            patience,
+            idle: true,
+            has_hint_faults,
+        })
+    }
+
+    /// True if the source reports hint faults.
+    pub fn has_hint_faults(&self) -> bool {
+        self.has_hint_faults
     }
 
     /// True if the current order takes longer than it may: the kernel keeps the thread waiting.
@@ -142,7 +158,7 @@ impl MonitorThread {
         }
     }
 
-    /// CPU time of access monitoring outside this process: the kernel's threads.
+    /// CPU time of access monitoring outside this process: of the kernel's threads, and of faults.
     pub fn cpu_time(&self) -> Duration {
         self.cpu
     }

@@ -6,13 +6,19 @@
 //! in ten checks, so that a block whose pages were all referenced is as hot as one that ten checks
 //! found accessed.
 //!
+//! Hint faults say more of a slow block than DAMON does, which checks one page of a region
+//! (`fault_evidence.rs`). Where there are some, DAMON's regions count for fast blocks only.
+//!
 //! Such a sample is not a last-level cache miss but a short time in which memory was used. Only the
 //! order between pages has a meaning.
+
+use std::time::Duration;
 
 use tierwise_core::observe::{Observation, Sample, TenantReading};
 use tierwise_core::units::{PageId, TenantId, TierId};
 
 use super::blocks::Blocks;
+use super::fault_evidence::FaultEvidence;
 use crate::monitor::{AccessReport, ProcessRange};
 
 /// Checks that a referenced page counts for, if its source does not count checks.
@@ -25,6 +31,9 @@ const MAX_SAMPLES: f64 = 200_000.0;
 /// Attributes accesses to pages. Buffers are kept.
 #[derive(Debug, Default)]
 pub struct AccessProjector {
+    /// Time of the monotonic clock at the observations' time 0.
+    start: Duration,
+    evidence: FaultEvidence,
     /// By page: checks that found it accessed, weighted by length.
     hotness: Vec<f64>,
     touched: Vec<PageId>,
@@ -33,6 +42,11 @@ pub struct AccessProjector {
 }
 
 impl AccessProjector {
+    /// A projector for observations whose time 0 is this time of the monotonic clock.
+    pub fn new(start: Duration) -> Self {
+        Self { start, ..Self::default() }
+    }
+
     /// Adds a report's accesses to the observation and to the tenants' misses by tier.
     pub fn project(
         &mut self,
@@ -41,14 +55,17 @@ impl AccessProjector {
         tenants: &mut [TenantReading],
         out: &mut Observation,
     ) {
+        self.evidence.add(report, blocks, self.start, out);
+        self.add_faults(report, blocks);
         for region in &report.regions {
             let (start, end) = (region.region.start, region.region.end);
             let checks = f64::from(region.region.nr_accesses);
-            self.add_range(blocks, ProcessRange { process: region.process, start, end }, checks);
+            let range = ProcessRange { process: region.process, start, end };
+            self.add_range(blocks, range, checks, true);
         }
-        report.referenced.iter().for_each(|&range| self.add_range(blocks, range, CHECKS));
+        report.referenced.iter().for_each(|&range| self.add_range(blocks, range, CHECKS, false));
         // A write is an access. Sources that report writes report nothing else.
-        report.written.iter().for_each(|&range| self.add_range(blocks, range, CHECKS));
+        report.written.iter().for_each(|&range| self.add_range(blocks, range, CHECKS, false));
         for sample in &report.samples {
             if let Some(page) = blocks.page_at(sample.process, sample.address) {
                 self.add(page, 1.0);
@@ -64,13 +81,39 @@ impl AccessProjector {
         }
     }
 
-    /// Adds a range that was found accessed in `checks` checks.
-    fn add_range(&mut self, blocks: &Blocks, range: ProcessRange, checks: f64) {
+    /// Adds the heat of slow blocks by their hint faults, whenever DAMON reports on their process:
+    /// both then count for the same time.
+    fn add_faults(&mut self, report: &AccessReport, blocks: &Blocks) {
+        if report.check == Duration::ZERO {
+            return;
+        }
+        for &process in &report.sampled {
+            for &(_, page) in blocks.within(process, 0, u64::MAX) {
+                let Some(block) = blocks.get(page) else { continue };
+                if block.tier == TierId::FASTEST {
+                    self.evidence.forget(page);
+                } else if let Some(heat) = self.evidence.heat(page, block) {
+                    let checks = (heat.checks * f64::from(report.max_accesses)).round();
+                    if checks > 0.0 {
+                        self.add(page, checks);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a range that was found accessed in `checks` checks. With `guessed`, blocks of which
+    /// hint faults are known are left out.
+    fn add_range(&mut self, blocks: &Blocks, range: ProcessRange, checks: f64, guessed: bool) {
         if checks <= 0.0 {
             return;
         }
         let size = blocks.size();
         for &(number, page) in blocks.within(range.process, range.start, range.end) {
+            let known = |block| self.evidence.heat(page, block).is_some();
+            if guessed && blocks.get(page).is_some_and(known) {
+                continue;
+            }
             let start = range.start.max(number * size);
             let end = range.end.min((number + 1) * size);
             self.add(page, checks * (end - start) as f64 / size as f64);
@@ -97,7 +140,9 @@ impl AccessProjector {
         for page in self.touched.drain(..) {
             let checks = std::mem::take(&mut self.hotness[page.index()]);
             let Some(block) = blocks.get(page) else { continue };
-            out.referenced.set(page);
+            if self.evidence.heat(page, block).is_none_or(|heat| heat.referenced) {
+                out.referenced.set(page);
+            }
             // Every accessed page gets at least one sample: rounding down would make many pages of
             // low hotness cold.
             let samples = (checks * scale).round().max(1.0) as u64;
@@ -131,6 +176,7 @@ mod tests {
     use crate::damon::HostRegion;
     use crate::monitor::ProcessRegion;
     use crate::process::Process;
+    use crate::process::resident::PAGE_SIZE;
     use crate::world::blocks::FoundBlock;
 
     const PROCESS: Process = Process { pid: 7, start_time: 1 };
@@ -138,8 +184,11 @@ mod tests {
 
     fn blocks() -> Blocks {
         let mut blocks = Blocks::new(SIZE);
-        let found =
-            [0, 1, 2].map(|n| FoundBlock { number: n, tier: Some(TierId(u8::from(n == 2))) });
+        let found = [0, 1, 2].map(|n| FoundBlock {
+            number: n,
+            tier: Some(TierId(u8::from(n == 2))),
+            resident: (SIZE / PAGE_SIZE) as u32,
+        });
         blocks.update(
             PROCESS,
             TenantId(0),

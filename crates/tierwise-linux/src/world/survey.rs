@@ -346,8 +346,11 @@ impl Survey {
             calls.nodes(task.tid(), &self.addresses, &mut self.status)?;
             let tier = |&node: &i32| u32::try_from(node).ok().and_then(|node| host.tier_of(node));
             let located = held.iter().zip(&self.status);
-            self.found
-                .extend(located.map(|(h, node)| FoundBlock { number: h.number, tier: tier(node) }));
+            self.found.extend(located.map(|(h, node)| FoundBlock {
+                number: h.number,
+                tier: tier(node),
+                resident: u32::try_from(h.bytes / PAGE_SIZE).unwrap_or(u32::MAX),
+            }));
         }
         Ok(())
     }

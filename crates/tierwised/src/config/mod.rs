@@ -155,6 +155,10 @@ pub enum MonitorSource {
     DamonVaddr,
     /// DAMON on physical memory: one kernel thread for any number of processes, and coarser.
     DamonPaddr,
+    /// NUMA hint faults of slow pages, with DAMON on processes for fast ones. The daemon sets
+    /// `kernel.numa_balancing` to 2 and the kernel's promotion limit to 0: these settings hold for
+    /// all processes. Policies that need hint faults run with this source only.
+    HintFaults,
     /// The kernel's idle-page bitmap.
     IdleBitmap,
     /// The CPU's samples of memory accesses (PEBS, IBS).

@@ -220,6 +220,12 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
         let allowed = "0 off, 1 NUMA balancing, 2 tiering, 3 both";
         return at("numa_balancing", format!("found {mode}; allowed: {allowed}"));
     }
+    if config.kernel.numa_balancing.is_some() && config.monitor.source == MonitorSource::HintFaults
+    {
+        let problem = "found with monitor.source = \"hint-faults\", which sets it to 2; allowed: \
+                       one of the two";
+        return at("numa_balancing", problem.into());
+    }
     if config.control.queue().is_some_and(|name| !tierwise_linux::mqueue::is_name(name)) {
         let found = &config.control.queue;
         let problem =
@@ -266,7 +272,10 @@ fn moving(config: &Config) -> Option<(&'static str, String)> {
 fn damon_only(place: &Place<'_>, config: &Config) -> Option<&'static str> {
     if matches!(
         config.monitor.source,
-        MonitorSource::Auto | MonitorSource::DamonVaddr | MonitorSource::DamonPaddr
+        MonitorSource::Auto
+            | MonitorSource::DamonVaddr
+            | MonitorSource::DamonPaddr
+            | MonitorSource::HintFaults
     ) {
         return None;
     }

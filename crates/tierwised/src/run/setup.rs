@@ -16,11 +16,12 @@ use tierwise_linux::monitor::AccessMonitor;
 use tierwise_linux::monitor::auto::AccessSource;
 use tierwise_linux::monitor::damon_paddr::DamonPaddr;
 use tierwise_linux::monitor::damon_vaddr::DamonVaddr;
+use tierwise_linux::monitor::hint_faults::{HintFaultConfig, HintFaultMonitor, hint_fault_record};
 use tierwise_linux::monitor::idle_bitmap::IdleBitmap;
 use tierwise_linux::monitor::pagemap_scan::PagemapScan;
 use tierwise_linux::monitor::perf_samples::PerfSamples;
 use tierwise_linux::monitor::soft_dirty::SoftDirty;
-use tierwise_linux::settings::{Knob, Settings};
+use tierwise_linux::settings::{Knob, Settings, restore_after};
 use tierwise_linux::state_file::private_directory;
 use tierwise_linux::tenant::TenantSelector;
 use tierwise_linux::topology::{LinuxHost, Suitability};
@@ -72,10 +73,12 @@ pub(super) fn open_settings(
             Ok(())
         })?;
     unknown.into_iter().for_each(|problem| history.notice(0.0, problem));
-    report
-        .to_string()
-        .lines()
-        .for_each(|line| history.notice(0.0, format!("of an earlier run: {line}")));
+    // A killed daemon may have had another source than this one.
+    let scan = restore_after(&options.roots, &hint_fault_record(state), || Ok(()))?;
+    for report in [report, scan] {
+        let lines = report.to_string();
+        lines.lines().for_each(|line| history.notice(0.0, format!("of an earlier run: {line}")));
+    }
     // A kernel without the module has nothing to release.
     let holds_damon = Knob::DamonStat.path(&options.roots).exists();
     if options.config.kernel.release_damon && mode != DaemonMode::Observe && holds_damon {
@@ -150,12 +153,26 @@ fn make(
         }
         // The configuration cannot name it: it reports only programs that take part.
         AccessSource::PagemapScan => Box::new(PagemapScan::new(roots)?),
-        AccessSource::DamonVaddr => {
-            let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
-            let monitor = DamonVaddr::new(roots, Some(&record), attrs, monitor.processes as u32)?;
-            Box::new(monitor.with_tracepoint())
+        AccessSource::DamonVaddr => damon_vaddr(options)?,
+        AccessSource::HintFaults => {
+            let config = HintFaultConfig {
+                record: hint_fault_record(&options.config.state),
+                balances: host.has_several_cpu_nodes(),
+                budget: options.config.cpu.budget_percent / 100.0,
+                damon: damon_attrs(monitor),
+            };
+            Box::new(HintFaultMonitor::new(roots, config, damon_vaddr(options)?)?)
         }
     })
+}
+
+/// DAMON on processes.
+fn damon_vaddr(options: &Options) -> anyhow::Result<Box<dyn AccessMonitor>> {
+    let monitor = &options.config.monitor;
+    let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
+    let processes = monitor.processes as u32;
+    let monitor = DamonVaddr::new(&options.roots, Some(&record), attrs, processes)?;
+    Ok(Box::new(monitor.with_tracepoint()))
 }
 
 fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {
@@ -192,5 +209,6 @@ pub(super) fn engine(
 ) -> anyhow::Result<Engine> {
     let decides = !matches!(mode, DaemonMode::Observe | DaemonMode::Steer);
     let recipe = if decides { config.recipe()? } else { Recipe::named("none")? };
-    judgement::engine(config, recipe, world.topology(), &world.capabilities()).map_err(Into::into)
+    judgement::engine(config, recipe, world.topology(), &world.capabilities())
+        .map_err(anyhow::Error::msg)
 }

@@ -7,6 +7,7 @@
 use caps::{CapSet, Capability, CapsHashSet};
 
 use crate::config::Config;
+use crate::judgement::takes_hint_faults;
 
 /// The capabilities that are always kept, with their purposes.
 pub const KEPT: [(Capability, &str); 3] = [
@@ -16,16 +17,19 @@ pub const KEPT: [(Capability, &str); 3] = [
 ];
 
 /// Capabilities that this configuration needs: [`KEPT`], `CAP_PERFMON` to sample accesses, and
-/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, or the source
-/// looks up physical addresses.
+/// `CAP_SYS_ADMIN` where `kernel.numa_balancing` is taken over and must be restored, by the
+/// configuration, steering or the source, or the source looks up physical addresses.
 pub fn needed(config: &Config) -> CapsHashSet {
-    use crate::config::MonitorSource::{Auto, DamonPaddr, IdleBitmap, Perf};
+    use crate::config::MonitorSource::{Auto, DamonPaddr, HintFaults, IdleBitmap, Perf};
     let mut set: CapsHashSet = KEPT.iter().map(|(capability, _)| *capability).collect();
-    if matches!(config.monitor.source, Auto | Perf) {
+    if matches!(config.monitor.source, Auto | HintFaults | Perf) {
         set.insert(Capability::CAP_PERFMON);
     }
-    let looks_up_frames = matches!(config.monitor.source, IdleBitmap | DamonPaddr);
-    if config.kernel.numa_balancing.is_some() || config.kernel.steer || looks_up_frames {
+    let source = config.monitor.source;
+    let looks_up_frames = matches!(source, IdleBitmap | DamonPaddr);
+    let sets_mode =
+        config.kernel.numa_balancing.is_some() || config.kernel.steer || takes_hint_faults(config);
+    if sets_mode || looks_up_frames {
         set.insert(Capability::CAP_SYS_ADMIN);
     }
     set
@@ -73,7 +77,13 @@ mod tests {
             ["CAP_DAC_READ_SEARCH", "CAP_SYS_NICE", "CAP_SYS_PTRACE"]
         );
         assert!(names("").contains(&"CAP_PERFMON".to_owned()));
-        assert!(names("[kernel]\nnuma_balancing = 0\n").contains(&"CAP_SYS_ADMIN".to_owned()));
+        for text in [
+            "[kernel]\nnuma_balancing = 0\nsteer = false\n",
+            "policy = \"tpp\"\n[kernel]\nsteer = false\n",
+        ] {
+            assert!(names(text).contains(&"CAP_SYS_ADMIN".to_owned()), "{text}");
+        }
+        assert!(!names("[kernel]\nsteer = false\n").contains(&"CAP_SYS_ADMIN".to_owned()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ from tierguest.stairs import Stairs
 
 MIB = 128
 HOT_MIB = 32
-LIMIT_S = 120
+LIMIT_S = 300
 RATE_LIMIT = Path("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps")
 TAKEN = (
     NUMA_BALANCING,
@@ -55,7 +55,7 @@ def _wait_for_faults(guest: Guest, daemon: Tierwised) -> None:
     )
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=700, smoke=True)
 def kernel_samples_and_moves_nothing(guest: Guest) -> None:
     """The kernel poisons and promotes nothing, and has its settings back after the daemon."""
     before = _shown()
@@ -72,7 +72,7 @@ def kernel_samples_and_moves_nothing(guest: Guest) -> None:
     assert _shown() == before, f"{before}, now {_shown()}"
 
 
-@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=400, smoke=True)
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=700, smoke=True)
 def settings_of_a_killed_scan_are_restored(guest: Guest) -> None:
     """After kill -9 `tierwise restore` restores the settings of the scan."""
     before = _shown()
@@ -85,7 +85,7 @@ def settings_of_a_killed_scan_are_restored(guest: Guest) -> None:
     assert _shown() == before, f"{before}, now {_shown()}"
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=700, smoke=True)
 def tpp_runs_live(guest: Guest) -> None:
     """The policy tpp takes hint faults without being told, and promotes the hot part."""
     stairs = _program(guest)

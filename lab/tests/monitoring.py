@@ -68,7 +68,7 @@ def damon_on_processes_finds_it(guest: Guest) -> None:
     _finds(guest, "damon-vaddr")
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def hint_faults_find_it(guest: Guest) -> None:
     """Hint faults find 95 % of the hot part, and little of the rest, though all of it is accessed
     now and then."""

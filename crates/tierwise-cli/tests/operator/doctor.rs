@@ -120,10 +120,10 @@ fn invalid_configuration_is_reported() {
     assert!(found.contains("add up to"), "{found}");
     assert_eq!(find(&report, "tenant")["remedy"], "tierwised waits for it");
 
-    let (code, report) = doctor(&machine, &config(&directory, "policy = \"tpp\""));
+    let (code, report) = doctor(&machine, &config(&directory, "policy = \"flat-memstrata\""));
     assert_eq!(code, Some(1));
     let found = find(&report, "policy and floors")["found"].as_str().unwrap();
-    assert!(found.contains("needs hint faults") && found.contains("would run here"), "{found}");
+    assert!(found.contains("memstrata") && found.contains("would run here"), "{found}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ use crate::registry::BuildContext;
 use crate::share::Decision;
 use crate::tenant::{self, TenantError, TenantSpec};
 use crate::topology::Topology;
-use crate::units::{Pages, TenantId, Timestamp};
+use crate::units::{PageId, Pages, TenantId, Timestamp};
 
 /// State machine that makes plans and never applies them. The same inputs and seed give the same
 /// plans.
@@ -339,6 +339,12 @@ impl Engine {
         }
     }
 
+    /// The heat of a page for a later engine ([`Observation::remembered`]): its sampled accesses,
+    /// as far as ageing left them. Zero if the policy does not count them page by page.
+    pub fn heat(&self, page: PageId) -> u16 {
+        self.policy.heat(page)
+    }
+
     /// The counters so far.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
@@ -361,7 +367,7 @@ mod tests {
     use crate::observe::{Allocated, TierReading};
     use crate::page::{Attributes, PageKind};
     use crate::topology::{Tier, Watermarks};
-    use crate::units::{Bytes, PageId, TierId};
+    use crate::units::{Bytes, TierId};
     use std::time::Duration;
 
     fn two_tiers() -> Engine {

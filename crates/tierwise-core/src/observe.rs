@@ -87,6 +87,16 @@ pub struct Coloured {
     pub colour: u32,
 }
 
+/// The heat of a page that an earlier engine had counted ([`crate::engine::Engine::heat`]). The
+/// page is allocated in the same observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remembered {
+    /// The page.
+    pub page: PageId,
+    /// Its sampled accesses, aged by the world for the time in which none were counted.
+    pub heat: u16,
+}
+
 /// Exact counts of one page since the last observation; only a simulator has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCount {
@@ -171,6 +181,9 @@ pub struct TenantReading {
     pub counters: Option<CpuCounters>,
     /// False once the tenant has ended.
     pub running: bool,
+    /// True until the world has looked for accesses of its memory: pages without an access are then
+    /// unknown, and not cold.
+    pub unmonitored: bool,
 }
 
 /// Written by hand for [`Clone::clone_from`], which runs every second and keeps the lists' memory.
@@ -182,13 +195,23 @@ impl Clone for TenantReading {
     }
 
     fn clone_from(&mut self, from: &Self) {
-        let Self { usage, misses, operations, instructions, busy, cpus, p99, counters, running } =
-            from;
+        let Self {
+            usage,
+            misses,
+            operations,
+            instructions,
+            busy,
+            cpus,
+            p99,
+            counters,
+            running,
+            unmonitored,
+        } = from;
         self.usage.clone_from(usage);
         self.misses.clone_from(misses);
         (self.operations, self.instructions) = (*operations, *instructions);
         (self.busy, self.cpus, self.p99) = (*busy, *cpus, *p99);
-        (self.counters, self.running) = (*counters, *running);
+        (self.counters, self.running, self.unmonitored) = (*counters, *running, *unmonitored);
     }
 }
 
@@ -197,6 +220,8 @@ impl Clone for TenantReading {
 pub struct Observation {
     /// New pages, in the tiers where they were allocated.
     pub allocated: Vec<Allocated>,
+    /// The heat of allocated pages that an earlier engine had counted.
+    pub remembered: Vec<Remembered>,
     /// Freed pages. A page number is not used again before the next observation.
     pub freed: Vec<PageId>,
     /// Pages found in another tier than the one where the engine's moves left them.
@@ -216,9 +241,9 @@ pub struct Observation {
     pub hint_faults: Vec<HintFault>,
     /// Hardware samples, or a substitute for them.
     pub samples: Vec<Sample>,
-    /// True if a sample means that a page was used in a tick of a clock, and not that a load
-    /// missed. Pages that are used alike differ in ticks by chance, and pages that are used more
-    /// often than there are ticks have equal counts.
+    /// True if a sample, or a sample of the remembered heat, means that a page was used in a tick
+    /// of a clock, and not that a load missed. Pages that are used alike differ in ticks by chance,
+    /// and pages that are used more often than there are ticks have equal counts.
     pub samples_are_ticks: bool,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
@@ -234,6 +259,7 @@ impl Observation {
     /// Empties every list and keeps its memory.
     pub fn clear(&mut self) {
         self.allocated.clear();
+        self.remembered.clear();
         self.freed.clear();
         self.external_migrations.clear();
         self.coloured.clear();

@@ -6,7 +6,7 @@ use crate::page::PageTable;
 use crate::share::Decision;
 use crate::tenant::TenantSpec;
 use crate::topology::{Topology, WatermarkLevel};
-use crate::units::{Pages, TenantId, TierId, Timestamp};
+use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
 /// The state that a policy may read while it plans. It may clear reference bits and set its own
 /// flags on pages; everything else is read-only.
@@ -86,6 +86,11 @@ pub trait Policy: Send {
     /// Pages of a tenant that were demoted soon after their promotion, since the start
     /// (Equilibria, section IV-F), if the policy counts them.
     fn thrash_events(&self, _tenant: TenantId) -> u64 {
+        0
+    }
+
+    /// The heat of a page for a later engine; see [`crate::stage::Estimator::heat`].
+    fn heat(&self, _page: PageId) -> u16 {
         0
     }
 

@@ -267,6 +267,9 @@ pub enum Rule {
         /// Its limit.
         slo: Duration,
     },
+    /// Its accesses were not monitored yet: it keeps the memory that it holds, as far as no floor
+    /// and no service needs it.
+    Unmonitored,
     /// Memory beyond the floors goes to the hottest pages of all tenants.
     Hottest {
         /// Share of its accesses that this memory serves, 0 to 1.
@@ -377,6 +380,9 @@ impl fmt::Display for Rule {
                  its memory",
                 ms(slo)
             ),
+            Self::Unmonitored => {
+                write!(f, "its accesses were not monitored yet: it keeps the memory that it holds")
+            }
             Self::Hottest { served, next } => write!(
                 f,
                 "its pages are hot enough: this much serves {:.1} % of its accesses, one page more \

@@ -108,6 +108,12 @@ pub trait Estimator: Send {
     /// The hotness of a page, on this estimator's own scale.
     fn hotness(&self, page: PageId, pages: &PageTable) -> Hotness;
 
+    /// The heat of a page for a later engine ([`Observation::remembered`]): its sampled accesses,
+    /// as far as ageing left them. Zero for an estimator that does not count them page by page.
+    fn heat(&self, _page: PageId) -> u16 {
+        0
+    }
+
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
     fn active(&self, _tenant: TenantId) -> Pages {
         Pages(0)
@@ -281,6 +287,10 @@ impl Policy for Staged {
 
     fn thrash_events(&self, tenant: TenantId) -> u64 {
         self.partitioner.thrash_events(tenant)
+    }
+
+    fn heat(&self, page: PageId) -> u16 {
+        self.estimator.heat(page)
     }
 
     fn next_wake(&self) -> Option<Timestamp> {

@@ -121,6 +121,34 @@ fn unmeasured_service_gets_all_its_memory() {
     assert_eq!(share_of_service(&growing), Pages(3_000));
 }
 
+/// Of 10,000 fast pages the high watermark takes 1,875. The first tenant of three has a floor of
+/// 1,000 pages, all of them in slow memory.
+fn shares_beside_floor(unmonitored: bool) -> Vec<u64> {
+    let reading = |fast, slow| TenantReading {
+        usage: vec![Pages(fast), Pages(slow)],
+        running: true,
+        unmonitored,
+        ..TenantReading::default()
+    };
+    let floor = Some(Limit::Bytes(Bytes(1_000 * 4096)));
+    let specs = [
+        TenantSpec { floors: vec![floor], ..TenantSpec::new("floor") },
+        TenantSpec::new("large"),
+        TenantSpec { weight: 10_000, ..TenantSpec::new("heavy") },
+    ];
+    let readings = vec![reading(0, 2_000), reading(6_000, 9_000), reading(500, 20_000)];
+    decided("tierwise", &specs, &[readings]).iter().map(|share| share.floor.0).collect()
+}
+
+#[test]
+fn unmonitored_tenants_keep_what_they_hold() {
+    let [floor, large, heavy] = shares_beside_floor(true)[..] else { unreachable!() };
+    assert!(floor >= 1_000 && large >= 6_000 && heavy >= 500, "{floor} {large} {heavy}");
+    // Once they are monitored and nothing distinguishes their pages, weight divides.
+    let [floor, large, heavy] = shares_beside_floor(false)[..] else { unreachable!() };
+    assert!(floor >= 1_000 && large < 500 && heavy > 6_000, "{floor} {large} {heavy}");
+}
+
 #[test]
 fn silent_service_keeps_its_last_share() {
     // The first answers show that it needs no fast memory: its servers are nearly idle.

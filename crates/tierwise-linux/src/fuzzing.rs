@@ -43,6 +43,7 @@ pub const TARGETS: &[(&str, Parser)] = &[
     ("damon_record", damon_record),
     ("damon_trace", damon_trace),
     ("settings_state", settings_state),
+    ("heat_state", heat_state),
     ("qmp", qmp),
     ("guest_name", guest_name),
     ("mqueue", mqueue),
@@ -189,6 +190,12 @@ pub fn knob(bytes: &[u8]) {
 /// The state file of changed settings.
 pub fn settings_state(bytes: &[u8]) {
     crate::settings::fuzz_state(bytes);
+}
+
+/// The state file of remembered heat.
+pub fn heat_state(bytes: &[u8]) {
+    // Whether it is refused does not matter here.
+    let _ = crate::world::heat::file::parse(bytes);
 }
 
 /// The record of DAMON's threads: a record that was read is written unchanged.

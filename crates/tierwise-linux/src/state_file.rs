@@ -1,5 +1,5 @@
 //! Files that outlive the process: they record what was taken from the kernel, so that a successor
-//! restores it.
+//! restores it, and what was hot, so that a successor need not learn it again.
 //!
 //! A file is written beside, synced, and renamed, so that a power loss leaves the old one or the
 //! new one. A file may still hold anything when it is read: an unusable file is kept as
@@ -23,7 +23,7 @@ use crate::file;
 use crate::roots::Roots;
 
 /// Limit of a state file's bytes: a hundred times the size of all settings and a thousand kdamonds.
-const MAX_LEN: u64 = 4 << 20;
+pub const MAX_LEN: u64 = 4 << 20;
 
 /// Limit of damaged files kept side by side; more of them give no new information.
 const MAX_KEPT: u32 = 9;
@@ -174,6 +174,20 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         beside.as_file().sync_all()?;
         beside.persist(path).map_err(|e| e.error)?;
         sync_name(path)
+    };
+    replace().map_err(|e| LinuxError::file(path, "write", e))
+}
+
+/// Replaces a file without waiting for the disk: for content that a power loss makes worthless
+/// anyway. A process that dies meanwhile leaves the old file or the new one.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
+    let replace = || {
+        let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;
+        beside.write_all(bytes)?;
+        beside.persist(path).map(drop).map_err(|e| e.error)
     };
     replace().map_err(|e| LinuxError::file(path, "write", e))
 }

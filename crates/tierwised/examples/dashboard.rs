@@ -129,6 +129,7 @@ fn shop(second: u64) -> TenantView {
         fast_access_ratio: Some(swinging(second, 0.93, 0.03, 90.0)),
         thrash_events: 3,
         because: "its floor of 16 GiB and 8 GiB of the rest, by weight 4 of 7".into(),
+        causes: Vec::new(),
     }
 }
 
@@ -156,6 +157,7 @@ fn search(second: u64) -> TenantView {
         fast_access_ratio: Some(0.58),
         thrash_events: 0,
         because: "started 40 s ago; its floor is being restored".into(),
+        causes: Vec::new(),
     }
 }
 

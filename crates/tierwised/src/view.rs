@@ -153,6 +153,21 @@ pub struct TenantView {
     pub thrash_events: u64,
     /// The rule that set its share, as text.
     pub because: String,
+    /// Its blocks that were moved since it was configured, by reason.
+    #[serde(default)]
+    pub causes: Vec<CauseView>,
+}
+
+/// Blocks of a tenant that were moved for one reason.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct CauseView {
+    /// The reason, in words that follow "they were moved".
+    pub because: String,
+    /// Blocks promoted.
+    pub promoted: u64,
+    /// Blocks demoted.
+    pub demoted: u64,
 }
 
 /// A tenant's memory in one tier.

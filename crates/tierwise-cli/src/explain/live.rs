@@ -1,7 +1,7 @@
 //! The daemon's view of one tenant, in the form in which `--json` prints it. Keys stay.
 
 use serde::Serialize;
-use tierwised::view::{DecisionView, Snapshot, TenantTierView, TenantView};
+use tierwised::view::{CauseView, DecisionView, Snapshot, TenantTierView, TenantView};
 
 use super::story::Holding;
 
@@ -26,6 +26,8 @@ pub struct LiveStory {
     pub decisions: Vec<DecisionView>,
     /// Moves by outcome; outcomes without moves are left out.
     pub moves: Vec<LiveMoves>,
+    /// Moves that were made, by reason.
+    pub causes: Vec<CauseView>,
     pub thrash_events: u64,
 }
 
@@ -85,6 +87,7 @@ pub fn collect(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
         holdings: tiers().map(|(name, tier)| holding(name, tier)).collect(),
         decisions: snapshot.decisions.iter().filter(|d| d.tenant == tenant.name).cloned().collect(),
         moves: tiers().flat_map(|(name, tier)| moves(&name, tier)).collect(),
+        causes: tenant.causes.clone(),
         thrash_events: tenant.thrash_events,
     }
 }

@@ -87,6 +87,15 @@ fn moves(out: &mut impl Write, story: &LiveStory) -> CommandResult {
         table.add_row([name, grouped(m.moves), m.outcome.to_owned()]);
     }
     write_table(out, &table, None)?;
+    for cause in &story.causes {
+        for (moves, way) in [(cause.promoted, "promoted"), (cause.demoted, "demoted")] {
+            if moves > 0 {
+                let moved = if moves == 1 { "was" } else { "were" };
+                let line = format!("{} {moved} {way} {}.", counted(moves, "block"), cause.because);
+                paragraph(out, PLAIN, "", &line)?;
+            }
+        }
+    }
     if story.thrash_events > 0 {
         writeln!(out, "Demoted soon after promotion: {}.", counted(story.thrash_events, "block"))?;
     }
@@ -114,6 +123,8 @@ mod tests {
             "That is because its P99 is above its SLO.",
             "     3700.0 s  shop in DRAM: floor 40 GiB",
             "promotion into DRAM    3,000  done",
+            "3,000 blocks were promoted because its tenant's share grew.",
+            "1 block was demoted because its tenant holds its share and has hotter pages.",
             "Demoted soon after promotion: 4 blocks.",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

@@ -1,8 +1,8 @@
 //! A view with an example of everything, for tests.
 
 use tierwised::view::{
-    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot, TenantTierView,
-    TenantView, TierView,
+    CauseView, Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot,
+    TenantTierView, TenantView, TierView,
 };
 
 const GIB: u64 = 1 << 30;
@@ -69,6 +69,10 @@ fn tier(name: &str, node: u32, capacity: u64, free: u64, latency: f64) -> TierVi
     }
 }
 
+fn cause(because: &str, promoted: u64, demoted: u64) -> CauseView {
+    CauseView { because: because.into(), promoted, demoted }
+}
+
 fn decision(at: f64, tenant: &str, because: &str) -> DecisionView {
     DecisionView {
         at,
@@ -104,6 +108,10 @@ fn shop() -> TenantView {
         memory_pressure_percent: Some(1.5),
         fast_access_ratio: Some(0.875),
         thrash_events: 4,
+        causes: vec![
+            cause("because its tenant's share grew", 3000, 0),
+            cause("because its tenant holds its share and has hotter pages", 0, 1),
+        ],
         because: "its P99 is above its SLO".into(),
     }
 }

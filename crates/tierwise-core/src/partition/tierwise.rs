@@ -7,7 +7,9 @@
 //!    next, by its own counters and its learned properties ([`super::need`]). After a violation the
 //!    guard takes over within the interval and keeps all its memory fast for ten seconds. A service
 //!    whose CPU time or CPUs are not known, or none of whose latencies was measured yet, gets all
-//!    the memory that it has. One that answered before and is silent keeps its last share.
+//!    the memory that it has. One that answered before and is silent keeps its last share. A tenant
+//!    whose accesses were not monitored yet keeps the memory that it holds, as far as floors and
+//!    services leave it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
 //!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
@@ -118,6 +120,14 @@ impl Tenant {
     /// Misses per instruction; [`USUAL_MISSES`] if the world does not count instructions.
     fn misses_per_instruction(&self) -> f64 {
         if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES }
+    }
+
+    /// Extends the share to `pages`, within its limit and by at most `left`. Returns the pages that
+    /// were added.
+    fn extend(&mut self, pages: Pages, left: Pages) -> Pages {
+        let extra = pages.min(self.limit).saturating_sub(self.share).min(left);
+        self.share += extra;
+        extra
     }
 
     /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
@@ -254,9 +264,14 @@ impl Tierwise {
             let t = &mut self.tenants[i];
             t.rule = needed.map(|(_, rule)| rule);
             if let Some((pages, _)) = needed {
-                let extra = pages.min(t.limit).saturating_sub(t.share).min(left);
-                left -= extra;
-                t.share += extra;
+                left -= t.extend(pages, left);
+            }
+        }
+        for i in 0..ctx.tenants.len() {
+            let t = &mut self.tenants[i];
+            if ctx.tenants[i].unmonitored && t.rule.is_none() {
+                left -= t.extend(ctx.usage(TenantId(i as u16), TierId::FASTEST), left);
+                t.rule = Some(Rule::Unmonitored);
             }
         }
         left

@@ -37,6 +37,11 @@ impl<'a, 'b> Pass<'a, 'b> {
         self.estimator.hotness(page, self.ctx.pages)
     }
 
+    /// Returns true if a tenant's accesses were monitored, so that its coldest pages are known.
+    pub(super) fn is_known(&self, tenant: TenantId) -> bool {
+        self.ctx.tenants.get(tenant.index()).is_none_or(|reading| !reading.unmonitored)
+    }
+
     /// The sum of the pages' base pages.
     pub(super) fn frames(&self, pages: &[PageId]) -> Pages {
         pages.iter().map(|&page| Pages(self.ctx.pages.frames(page))).sum()

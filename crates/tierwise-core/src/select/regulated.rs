@@ -7,6 +7,10 @@
 //! Then all tenants give in proportion to the memory that they hold, as the kernel breaks
 //! `memory.low` when nothing else is left to reclaim.
 //!
+//! A tenant whose accesses were not monitored yet gives only what another is entitled to: all of
+//! its pages would seem cold. Meanwhile the kernel reclaims page cache, or new memory goes to the
+//! next tier.
+//!
 //! *Promotion* (section IV-E). Each tenant promotes at the rate that its share allows. A low rate
 //! slows its promotions down and never stops them.
 //!
@@ -77,8 +81,9 @@ impl RegulatedDemotion {
             pass.estimator.demotable(Scope::tier(tier), wanted, pass.ctx.pages, out);
             return;
         }
+        let gives = |tenant: &TenantId| need == DemotionReason::Entitled || pass.is_known(*tenant);
         self.over.clear();
-        self.over.extend(pass.projection.tenants().filter_map(|tenant| {
+        self.over.extend(pass.projection.tenants().filter(gives).filter_map(|tenant| {
             let held = pass.projection.held(tenant, tier);
             let scan = demotion_scan(held, held, pass.shares.of(tenant, tier).floor);
             (scan > Pages(0)).then_some((tenant, scan))
@@ -90,8 +95,8 @@ impl RegulatedDemotion {
         if need == DemotionReason::Pressure && found < wanted {
             self.over.clear();
             let projection = &pass.projection;
-            let all = projection.tenants().map(|tenant| (tenant, projection.held(tenant, tier)));
-            self.over.extend(all);
+            let known = projection.tenants().filter(|tenant| pass.is_known(*tenant));
+            self.over.extend(known.map(|tenant| (tenant, projection.held(tenant, tier))));
             self.take(tier, wanted - found, Heat::Cold, pass, out);
         }
     }

@@ -9,7 +9,8 @@
 //!    migration can fall back to its source and report success, and a call that gives up early
 //!    leaves status entries untouched.
 //! 4. It retries busy pages after all other requests, [`ATTEMPTS`] tries in total. It does not try
-//!    a full node before its [`Backoff`] ends.
+//!    a full node before its [`Backoff`] ends. Until then no page makes room for one that could not
+//!    follow: an exchange would become a demotion.
 //! 5. [`Limits`] bounds bytes moved and CPU time. Requests beyond them end with
 //!    [`FailReason::Budget`].
 //!
@@ -51,6 +52,8 @@ pub struct MoveRequest {
     pub bytes: u64,
     /// Target node.
     pub node: u32,
+    /// The node on which it makes room for another page; `None` if it moves for its own sake.
+    pub room_on: Option<u32>,
 }
 
 /// Outcome of a request.
@@ -222,7 +225,7 @@ impl Mover {
         if let Err(e) = monitored {
             return self.refused(e, out);
         }
-        self.keep_what_must_move(calls, out);
+        self.keep_what_must_move(calls, requests, out);
         if self.batch.requests.is_empty() {
             return Ok(());
         }
@@ -244,8 +247,18 @@ impl Mover {
 
     /// Keeps the pages in the batch that are on another node and may move now; writes the outcomes
     /// of the others.
-    fn keep_what_must_move(&mut self, calls: &mut impl Calls, out: &mut [Moved]) {
+    fn keep_what_must_move(
+        &mut self,
+        calls: &mut impl Calls,
+        requests: &[MoveRequest],
+        out: &mut [Moved],
+    ) {
         let now = calls.now();
+        let backoff = &self.backoff;
+        let is_waiting = |node: u32| {
+            let node = i32::try_from(node).unwrap_or(i32::MAX);
+            backoff.is_waiting(node, now)
+        };
         let batch = &mut self.batch;
         let mut kept = 0;
         for i in 0..batch.requests.len() {
@@ -258,8 +271,10 @@ impl Mover {
             moved.from = Some(from);
             if batch.status[i] == node {
                 moved.result = Err(FailReason::Already);
-            } else if self.backoff.is_waiting(node, now) {
+            } else if backoff.is_waiting(node, now) {
                 moved.result = Err(FailReason::TargetFull);
+            } else if requests[index as usize].room_on.is_some_and(is_waiting) {
+                moved.result = Err(FailReason::Budget);
             } else {
                 batch.keep(i, kept);
                 kept += 1;

@@ -156,7 +156,8 @@ fn address(i: usize) -> u64 {
 
 fn request(i: usize, pid: i32, node: u32) -> MoveRequest {
     let process = Process { pid, start_time: 1 };
-    MoveRequest { tenant: TenantId(0), process, address: address(i), bytes: PAGE_SIZE, node }
+    let (tenant, room_on) = (TenantId(0), None);
+    MoveRequest { tenant, process, address: address(i), bytes: PAGE_SIZE, node, room_on }
 }
 
 fn run(fake: &mut FakeKernel, mover: &mut Mover, requests: &[MoveRequest]) -> Vec<Moved> {
@@ -256,6 +257,28 @@ fn full_node_is_left_alone_briefly() {
     fake.clock += Duration::from_millis(100);
     let done = run(&mut fake, &mut mover, &requests);
     assert!(done.iter().all(|m| m.result.is_ok()));
+}
+
+/// Otherwise a tenant would lose its fast memory page by page while none of its hot pages can
+/// follow.
+#[test]
+fn no_page_makes_room_on_refusing_node() {
+    let mut fake = FakeKernel::with(&[Nature::Plain; 8], 0);
+    (4..8).for_each(|i| fake.pages.get_mut(&(address(i) as usize)).unwrap().node = 1);
+    // Others take what the victims free.
+    fake.room.insert(0, 0);
+    let mut mover = Mover::new(&Limits::default());
+    let victim = |i: usize| MoveRequest { room_on: Some(0), ..request(i, 7, 1) };
+    let exchange = |i: usize| [victim(i), request(i + 4, 7, 0)];
+    let full = Err(FailReason::TargetFull);
+    assert_eq!(results(&run(&mut fake, &mut mover, &exchange(0))), [Ok(()), full]);
+    let later: Vec<MoveRequest> = (1..4).flat_map(exchange).collect();
+    let cut = Err(FailReason::Budget);
+    assert_eq!(results(&run(&mut fake, &mut mover, &later)), [cut, full, cut, full, cut, full]);
+    // Pages that move for their own sake leave the node, and it is tried again after its wait.
+    assert_eq!(results(&run(&mut fake, &mut mover, &[request(1, 7, 1)])), [Ok(())]);
+    (fake.clock, *fake.room.get_mut(&0).unwrap()) = (Duration::from_millis(100), 9);
+    assert_eq!(results(&run(&mut fake, &mut mover, &later[2..])), [Ok(()); 4]);
 }
 
 #[test]
@@ -407,9 +430,9 @@ fn headless_process_pages_are_found() {
     let mut status = [i32::MIN];
     kernel.nodes(thread, &[headless.address as usize], &mut status).unwrap();
     let node = u32::try_from(status[0]).unwrap();
-    let tenant = TenantId(0);
-    let request =
-        MoveRequest { tenant, process, address: headless.address, bytes: PAGE_SIZE, node };
+    let (tenant, room_on) = (TenantId(0), None);
+    let address = headless.address;
+    let request = MoveRequest { tenant, process, address, bytes: PAGE_SIZE, node, room_on };
     let mut out = Vec::new();
     Mover::new(&Limits::default()).run(&mut kernel, &[request], &mut out).unwrap();
     assert_eq!(out, [Moved { from: Some(node), result: Err(FailReason::Already) }]);

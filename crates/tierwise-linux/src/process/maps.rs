@@ -56,6 +56,10 @@ pub struct Mapping {
     pub writable: bool,
     /// True for `MAP_SHARED`.
     pub shared: bool,
+    /// Offset of the first address in its file, in bytes.
+    pub offset: u64,
+    /// Device and inode of its file; zeros for private memory.
+    pub file: (Device, u64),
     /// Content of a mapping.
     pub kind: MappingKind,
 }
@@ -126,7 +130,7 @@ pub fn parse(line: &[u8], mounts: &Mounts) -> Option<Mapping> {
     let mut rest = line;
     let range = field(&mut rest)?;
     let perms = field(&mut rest)?;
-    field(&mut rest)?;
+    let offset = hexadecimal(field(&mut rest)?)?;
     let device = device(field(&mut rest)?, 16)?;
     let inode: u64 = parsed(field(&mut rest)?)?;
     let (start, end) = range.split_once_str(b"-")?;
@@ -134,7 +138,8 @@ pub fn parse(line: &[u8], mounts: &Mounts) -> Option<Mapping> {
     let shared = *perms.get(3)? == b's';
     let kind = kind(rest.trim_ascii(), device, inode, shared, mounts);
     let writable = *perms.get(1)? == b'w';
-    (start < end).then_some(Mapping { start, end, writable, shared, kind })
+    let file = (device, inode);
+    (start < end).then_some(Mapping { start, end, writable, shared, offset, file, kind })
 }
 
 /// Takes the next field and the spaces that end it.
@@ -183,7 +188,7 @@ mod tests {
 7f0000000000-7f0040000000 rw-p 00000000 00:00 0
 7f1000000000-7f1000200000 rw-p 00000000 00:00 0  [anon:jemalloc]
 7f2000000000-7f2000200000 rw-s 00000000 00:01 5  /memfd:gu\xff\xfest (deleted)
-7f2100000000-7f2100200000 rw-s 00000000 00:16 9  /dev/shm/postgres
+7f2100000000-7f2100200000 rw-s 00003000 00:16 9  /dev/shm/postgres
 7f2200000000-7f2200200000 rw-s 00000000 00:17 9  /hugepages/a b
 7f2300000000-7f2300200000 rw-p 00000000 00:0f 9  /anon_hugepage (deleted)
 7f2400000000-7f2400001000 rw-s 00000000 00:05 12  /dev/dri/card0
@@ -215,6 +220,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]
         assert_eq!(kinds, expected);
         assert_eq!(maps.tierable().count(), 5);
         assert_eq!(maps.all()[2].bytes(), 1 << 30);
+        assert_eq!((maps.all()[5].offset, maps.all()[5].file), (0x3000, ((0, 22), 9)));
     }
 
     #[test]

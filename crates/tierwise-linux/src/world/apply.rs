@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
+use tierwise_core::migrate::{Cause, FailReason, Move, MoveOutcome};
 use tierwise_core::units::{PageId, TierId};
 
 use super::blocks::Blocks;
+use super::exchange::{ExchangeDebt, Exchanged};
 use super::survey::Survey;
 use crate::error::Result;
 use crate::migrate::mover::Moved;
@@ -30,8 +31,8 @@ const ROUND: Duration = Duration::from_millis(500);
 /// GB/s, so that a round ends in time.
 const PORTION: u64 = 32 << 20;
 
-/// Minimum: a block of the default size. A machine on which that takes long does not move more in
-/// smaller portions.
+/// Minimum, and the first portion: a block of the default size. A machine on which that takes long
+/// does not move more in smaller portions.
 const MIN_PORTION: u64 = 2 << 20;
 
 /// A portion is halved if it took more than a fifth of a round, and doubled if it took less than a
@@ -71,6 +72,7 @@ pub struct Migrator<C> {
     finishing: Vec<(PageId, TierId)>,
     /// Bytes per portion at this machine's pace.
     portion: u64,
+    debt: ExchangeDebt,
     cpu: Duration,
 }
 
@@ -87,7 +89,8 @@ impl<C: Calls> Migrator<C> {
             reader: Reader::default(),
             rest: BTreeMap::new(),
             finishing: Vec::new(),
-            portion: PORTION,
+            portion: MIN_PORTION,
+            debt: ExchangeDebt::default(),
             cpu: Duration::ZERO,
         }
     }
@@ -130,6 +133,7 @@ impl<C: Calls> Migrator<C> {
         let cpu = self.calls.cpu();
         let started = self.calls.now();
         self.select_targets(roots, host);
+        self.debt.start(started);
         let mut at = 0;
         let mut answer = Ok(());
         while at < moves.len() {
@@ -138,7 +142,15 @@ impl<C: Calls> Migrator<C> {
                 out.extend(moves[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
-            let wanted = moves[at..].iter().map(|m| (m.page, m.to));
+            let is_due = self.debt.is_due(self.calls.now(), blocks.size());
+            let waits = |m: &Move| is_due && makes_room(m.cause);
+            if waits(&moves[at]) {
+                out.push(unmoved(&moves[at], blocks, FailReason::Budget));
+                at += 1;
+                continue;
+            }
+            let wanted = moves[at..].iter().take_while(|m| !waits(m));
+            let wanted = wanted.map(|m| (m.page, m.to, makes_room(m.cause)));
             let next = self.gather(wanted, blocks, survey) + at;
             answer = self.run();
             self.report(&moves[at..next], blocks, out);
@@ -164,7 +176,8 @@ impl<C: Calls> Migrator<C> {
         let mut wanted = std::mem::take(&mut self.finishing);
         wanted.clear();
         wanted.extend(self.rest.iter().map(|(page, to)| (*page, *to)));
-        let taken = self.gather(wanted.iter().copied(), blocks, survey);
+        let rest = wanted.iter().map(|&(page, to)| (page, to, false));
+        let taken = self.gather(rest, blocks, survey);
         let answer = self.run();
         for (i, (page, _)) in wanted[..taken].iter().enumerate() {
             let range = self.requests_of(i);
@@ -188,24 +201,26 @@ impl<C: Calls> Migrator<C> {
         }
     }
 
-    /// Makes requests of as many moves as fit into a portion, and of at least one. Returns their
-    /// number.
+    /// Makes requests of as many moves as fit into a portion, and of at least one. A move is a
+    /// page, its target, and true if it makes room for another. Returns their number.
     fn gather(
         &mut self,
-        moves: impl Iterator<Item = (PageId, TierId)>,
+        moves: impl Iterator<Item = (PageId, TierId, bool)>,
         blocks: &Blocks,
         survey: &mut Survey,
     ) -> usize {
         self.requests.clear();
         self.firsts.clear();
         let mut bytes = 0;
-        for (page, to) in moves {
+        for (page, to, makes_room) in moves {
             if bytes >= self.portion {
                 break;
             }
             self.firsts.push(self.requests.len());
             let Some(&block) = blocks.get(page) else { continue };
-            let Some(node) = self.targets.get(to.index()).copied().flatten() else { continue };
+            let target = |tier: TierId| self.targets.get(tier.index()).copied().flatten();
+            let Some(node) = target(to) else { continue };
+            let room_on = target(block.tier).filter(|_| makes_room);
             let (start, end) = (block.number * blocks.size(), (block.number + 1) * blocks.size());
             let Ok(ranges) = survey.resident(&block, start, end, &mut self.calls) else {
                 continue;
@@ -222,6 +237,7 @@ impl<C: Calls> Migrator<C> {
                         address,
                         bytes: size,
                         node,
+                        room_on,
                     });
                     address += size;
                     bytes += size;
@@ -251,8 +267,10 @@ impl<C: Calls> Migrator<C> {
 
     /// Adds one outcome per move of the portion.
     fn report(&mut self, moves: &[Move], blocks: &mut Blocks, out: &mut Vec<MoveOutcome>) {
+        let mut part = Exchanged::default();
         for (i, m) in moves.iter().enumerate() {
             let range = self.requests_of(i);
+            let bytes: u64 = self.requests[range.clone()].iter().map(|request| request.bytes).sum();
             let left = left_behind(&self.requests[range.clone()], &self.moved[range.clone()]);
             let full = self.targets.get(m.to.index()).copied().flatten().is_none();
             let result = if full {
@@ -268,6 +286,13 @@ impl<C: Calls> Migrator<C> {
                 outcome.result = Ok(());
             }
             self.rest.remove(&m.page);
+            let promotion = outcome.from.is_some_and(|from| m.to < from);
+            match outcome.result {
+                Ok(()) if promotion => part.promoted += bytes,
+                Ok(()) if makes_room(m.cause) => part.made_room += bytes,
+                Err(FailReason::Busy | FailReason::TargetFull) if promotion => part.failed += bytes,
+                _ => {}
+            }
             if outcome.result.is_ok() {
                 blocks.placed(m.page, m.to);
                 if left > 0 {
@@ -276,7 +301,14 @@ impl<C: Calls> Migrator<C> {
             }
             out.push(outcome);
         }
+        self.debt.record(self.calls.now(), part);
     }
+}
+
+/// True if a move is one half of an exchange: without the promotion that follows, its tenant would
+/// only lose memory.
+fn makes_room(cause: Cause) -> bool {
+    matches!(cause, Cause::AtShare | Cause::MakeRoom)
 }
 
 fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {

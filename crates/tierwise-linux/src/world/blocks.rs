@@ -73,6 +73,8 @@ pub struct Blocks {
     /// Blocks by process, ascending.
     processes: BTreeMap<Process, Vec<(u64, PageId)>>,
     merged: Vec<(u64, PageId)>,
+    /// Blocks that the last update added.
+    fresh: Vec<(u64, PageId)>,
 }
 
 impl Blocks {
@@ -87,6 +89,7 @@ impl Blocks {
             freed: Vec::new(),
             processes: BTreeMap::new(),
             merged: Vec::new(),
+            fresh: Vec::new(),
         }
     }
 
@@ -132,6 +135,11 @@ impl Blocks {
         &blocks[first..last.max(first)]
     }
 
+    /// Blocks that the last [`Blocks::update`] added, ascending.
+    pub fn fresh(&self) -> &[(u64, PageId)] {
+        &self.fresh
+    }
+
     /// Processes that have blocks.
     pub fn processes(&self) -> impl Iterator<Item = Process> + '_ {
         self.processes.keys().copied()
@@ -153,6 +161,7 @@ impl Blocks {
         freed: &mut Vec<PageId>,
         external_migrations: &mut Vec<ExternalMigration>,
     ) {
+        self.fresh.clear();
         let old = std::mem::take(self.processes.entry(process).or_default());
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
@@ -167,6 +176,7 @@ impl Blocks {
             } else if let Some(tier) = found.tier {
                 let FoundBlock { number, resident, .. } = *found;
                 let page = self.allocate(Block { process, tenant, number, tier, resident });
+                self.fresh.push((number, page));
                 report(allocated, page, tenant, tier, self.order);
                 merged.push((number, page));
             }

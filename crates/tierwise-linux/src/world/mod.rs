@@ -4,6 +4,7 @@
 //! - [`blocks`]: maps processes' memory to the engine's pages. A page is an aligned block of a
 //!   process's addresses, by default as large as a huge page.
 //! - [`survey`]: finds the blocks of each process and the tier of each.
+//! - [`heat`]: remembers what was hot, over a restart of the daemon and of programs.
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
 //! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
 //! - [`apply`]: turns a plan into system calls.
@@ -21,18 +22,22 @@ mod account;
 pub mod apply;
 pub mod blocks;
 pub mod cpu_budget;
+mod exchange;
 mod fault_evidence;
 pub mod faults;
 pub mod free_memory;
+pub mod heat;
 #[cfg(test)]
 mod hostile;
 mod migrate;
 pub mod monitor;
 mod observe;
 pub mod projector;
+mod remember;
 pub mod survey;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -59,9 +64,11 @@ use apply::Migrator;
 use blocks::Blocks;
 use cpu_budget::{CpuBudget, process_cpu};
 use free_memory::FreeMemory;
+use heat::HeatMemory;
 use monitor::{LostMonitor, MonitorThread};
 use projector::AccessProjector;
 use survey::Survey;
+use unknown::UnknownTenants;
 
 /// Shortest time between two page table walks that count the usage of tenants without a control
 /// group: a walk takes as long as a survey.
@@ -101,6 +108,8 @@ pub struct LiveWorld<C: Calls = HostKernel> {
     readings: Readings,
     blocks: Blocks,
     survey: Survey,
+    /// What was hot before; `None` if it is not remembered.
+    heat: Option<HeatMemory>,
     monitor: Option<MonitorThread>,
     /// Monitoring thread that still waits in the kernel for a process.
     lost_monitor: Option<LostMonitor>,
@@ -111,6 +120,7 @@ pub struct LiveWorld<C: Calls = HostKernel> {
     /// By tenant: the last reading, with the latencies and accesses reported since the last
     /// observation.
     tenants: Vec<TenantReading>,
+    unknown: UnknownTenants,
     reader: Reader,
     /// State of the machine's nodes at the last survey.
     machine: Fingerprint,
@@ -142,6 +152,7 @@ impl<C: Calls> LiveWorld<C> {
             readings: Readings::new(config.roots.clone(), WALK_INTERVAL),
             blocks: Blocks::new(config.block.0),
             survey: Survey::new(config.roots.clone()),
+            heat: None,
             monitor: None,
             lost_monitor: None,
             projector: AccessProjector::new(monotonic()),
@@ -149,6 +160,7 @@ impl<C: Calls> LiveWorld<C> {
             account,
             next_survey: Timestamp::ZERO,
             tenants: Vec::new(),
+            unknown: UnknownTenants::default(),
             reader: Reader::default(),
             machine: Fingerprint::default(),
             free_memory: FreeMemory::default(),
@@ -191,6 +203,9 @@ impl<C: Calls> LiveWorld<C> {
         self.tracker.set_tenants(tenants);
         if again {
             self.readings.forget();
+            // The new engine knows nothing of them.
+            self.tenants.iter_mut().for_each(|reading| reading.running = false);
+            self.heat.iter_mut().for_each(HeatMemory::start_again);
             self.blocks = Blocks::new(self.config.block.0);
             self.survey.forget();
         }

@@ -38,6 +38,7 @@ impl<C: Calls> LiveWorld<C> {
                 host: &self.host,
                 tracker: &self.tracker,
                 blocks: &mut self.blocks,
+                heat: self.heat.as_mut(),
                 calls: self.migrator.calls(),
                 out,
             });
@@ -46,6 +47,7 @@ impl<C: Calls> LiveWorld<C> {
         self.surveyed = true;
         self.finish_moves();
         self.read_tenants(now);
+        self.recalled(out);
     }
 
     /// Reads the machine's nodes again if they have changed.
@@ -68,7 +70,10 @@ impl<C: Calls> LiveWorld<C> {
         match monitor.take() {
             Ok(Some(report)) => {
                 out.bits_unread = report.sampled.is_empty();
+                let members = |tenant| self.tracker.members(tenant);
+                self.unknown.monitored(&report.sampled, members, &mut self.tenants);
                 self.projector.project(&report, &self.blocks, &mut self.tenants, out);
+                self.heat.iter_mut().for_each(|heat| heat.ticks = out.samples_are_ticks);
                 let cpu = monitor.cpu_time();
                 self.account.cpu_budget.monitoring(cpu);
                 // While monitoring is suspended there are no targets: otherwise DAMON's threads
@@ -89,13 +94,15 @@ impl<C: Calls> LiveWorld<C> {
         for (index, reading) in self.tenants.iter_mut().enumerate() {
             let tenant = TenantId(index as u16);
             if self.tracker.state(tenant) == TenantState::Waiting {
-                reading.running = false;
+                (reading.running, reading.unmonitored) = (false, false);
                 reading.usage.clear();
                 reading.usage.resize(self.host.tiers.len(), Default::default());
                 continue;
             }
             let calls = self.migrator.calls();
+            let ran = reading.running;
             self.readings.read(&self.host, &self.tracker, tenant, now, calls, reading);
+            self.unknown.follow(tenant, now, ran, reading);
             self.account.faults.take(self.readings.faults(), Some(tenant));
         }
     }

@@ -19,12 +19,16 @@ use tierwise_core::observe::Observation;
 use tierwise_core::units::{Bytes, TenantId, Timestamp};
 
 use super::blocks::{Block, Blocks, FoundBlock};
+use super::heat::place::{PlacedMapping, places};
+use super::heat::{HeatMemory, KnownProcess, since_boot};
 use crate::error::{LinuxError, Result};
 use crate::fault::{FaultScope, Faults, HostFault};
 use crate::migrate::Calls;
 use crate::monitor::MonitorTarget;
 use crate::process::resident::PAGE_SIZE;
-use crate::process::{AddressRange, Maps, Mounts, PageState, Pagemap, Process, Reader, Task};
+use crate::process::{
+    AddressRange, Maps, Mounts, PageState, Pagemap, Process, Program, Reader, Task,
+};
 use crate::roots::Roots;
 use crate::tenant::TenantTracker;
 use crate::topology::LinuxHost;
@@ -51,6 +55,21 @@ struct Surveyed {
     mounts: Arc<Mounts>,
     due: Timestamp,
     resident: Bytes,
+    tenant: TenantId,
+    /// If heat is remembered: its program, and the places of its mappings.
+    program: Option<Program>,
+    places: Vec<PlacedMapping>,
+}
+
+impl Surveyed {
+    fn recognised<'a>(
+        &'a self,
+        process: Process,
+        tracker: &'a TenantTracker,
+    ) -> Option<KnownProcess<'a>> {
+        let (program, tenant) = (self.program?, tracker.name(self.tenant));
+        Some(KnownProcess { tenant, process, program, places: &self.places })
+    }
 }
 
 /// Reads the mappings of one process, and which of their pages are resident. The walker is moved
@@ -62,6 +81,8 @@ struct Walker {
     maps: Maps,
     reader: Reader,
     ranges: Vec<AddressRange>,
+    program: Option<Program>,
+    places: Vec<PlacedMapping>,
 }
 
 impl Walker {
@@ -75,6 +96,13 @@ impl Walker {
             pagemap.ranges(mapping.start, mapping.end, PageState::Present, &mut self.ranges)?;
         }
         Ok(damage)
+    }
+
+    /// Reads the properties by which the process's memory is recognised. A process without an
+    /// executable, or one that ends meanwhile, is not recognised.
+    fn recognise(&mut self, roots: &Roots, task: Task, block: u64) {
+        self.program = Program::read(roots, task, &mut self.reader).ok();
+        places(&self.maps, block, &mut self.places);
     }
 
     /// Reads the resident pages between two addresses.
@@ -106,6 +134,8 @@ pub struct SurveyContext<'a, C> {
     pub tracker: &'a TenantTracker,
     /// The engine's pages.
     pub blocks: &'a mut Blocks,
+    /// What was hot before, if it is remembered.
+    pub heat: Option<&'a mut HeatMemory>,
     /// The kernel.
     pub calls: &'a mut C,
     /// The observation that the survey adds to.
@@ -247,6 +277,9 @@ impl Survey {
             }
             stays
         });
+        if let Some(heat) = &mut context.heat {
+            heat.keep(|process| members.binary_search(process).is_ok());
+        }
     }
 
     fn failed(
@@ -272,7 +305,7 @@ impl Survey {
         tenant: TenantId,
         context: &mut SurveyContext<'_, impl Calls>,
     ) -> Result<()> {
-        let SurveyContext { host, blocks, calls, out, .. } = context;
+        let SurveyContext { host, blocks, calls, out, heat, .. } = context;
         calls.charge(tenant);
         let task = process.task(&self.roots, &mut self.reader)?;
         let known = match self.processes.entry(process) {
@@ -281,13 +314,24 @@ impl Survey {
                 let mut mounts = Mounts::default();
                 mounts.read(&self.roots, task, &mut self.reader)?;
                 let mounts = Arc::new(mounts);
-                new.insert(Surveyed { mounts, due: Timestamp::ZERO, resident: Bytes(0) })
+                new.insert(Surveyed {
+                    mounts,
+                    due: Timestamp::ZERO,
+                    resident: Bytes(0),
+                    tenant,
+                    program: None,
+                    places: Vec::new(),
+                })
             }
         };
         let (mut walker, roots) = (std::mem::take(&mut self.walker), Arc::clone(&self.roots));
         let mounts = Arc::clone(&known.mounts);
+        let block = heat.is_some().then_some(blocks.size());
         let (walker, read) = calls.guarded(process.pid, move || {
             let read = walker.survey(&roots, task, &mounts);
+            if let Some(block) = block {
+                walker.recognise(&roots, task, block);
+            }
             (walker, read)
         })?;
         self.walker = walker;
@@ -304,6 +348,8 @@ impl Survey {
         }
         known.resident =
             Bytes(self.walker.ranges.iter().map(|range| range.end - range.start).sum());
+        (known.tenant, known.program) = (tenant, self.walker.program);
+        std::mem::swap(&mut known.places, &mut self.walker.places);
         self.divide(blocks.size());
         self.locate(task, host, *calls)?;
         blocks.update(
@@ -314,7 +360,28 @@ impl Survey {
             &mut out.freed,
             &mut out.external_migrations,
         );
+        self.recall(process, context);
         Ok(())
+    }
+
+    /// Reports the heat that the new blocks of a process had before.
+    fn recall(&self, process: Process, context: &mut SurveyContext<'_, impl Calls>) {
+        let SurveyContext { tracker, blocks, calls, out, heat, .. } = context;
+        let known =
+            self.processes.get(&process).and_then(|known| known.recognised(process, tracker));
+        if let (Some(heat), Some(known)) = (heat, known) {
+            let (size, fresh) = (blocks.size(), blocks.fresh());
+            let is_alive = |process: &Process| calls.is_alive(process);
+            heat.recall(known, since_boot(), size, fresh, is_alive, &mut out.remembered);
+        }
+    }
+
+    /// The surveyed processes that can be recognised later.
+    pub fn recognised<'a>(
+        &'a self,
+        tracker: &'a TenantTracker,
+    ) -> impl Iterator<Item = KnownProcess<'a>> + 'a {
+        self.processes.iter().filter_map(|(process, known)| known.recognised(*process, tracker))
     }
 
     /// Divides resident ranges into blocks, and keeps those that are at least half full.

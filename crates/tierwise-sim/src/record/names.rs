@@ -48,6 +48,7 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
         Rule::Unprofiled { .. } => "unprofiled",
         Rule::Needed { .. } => "needed",
         Rule::Unmeasured { .. } => "unmeasured",
+        Rule::Unmonitored => "unmonitored",
         Rule::Hottest { .. } => "hottest",
         Rule::Lent { .. } => "lent",
         Rule::Credited { .. } => "credited",
@@ -59,7 +60,7 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
     let pages = |p: Pages| p.0 as f64;
     let seconds = |d: Duration| d.as_secs_f64();
     let named: Vec<(&str, f64)> = match *rule {
-        Rule::Configured | Rule::Unthrottled => vec![],
+        Rule::Configured | Rule::Unthrottled | Rule::Unmonitored => vec![],
         Rule::Throttled { usage, floor, rate } => {
             vec![("usage_pages", pages(usage)), ("floor_pages", pages(floor)), ("rate", rate)]
         }

@@ -128,6 +128,9 @@ pub struct Monitor {
     pub processes: usize,
     /// How often processes and the placement of their pages are surveyed, in milliseconds.
     pub interval_ms: u64,
+    /// Keep in the state directory which memory was hot (`heat.json`), so that a restart of the
+    /// daemon or of a program need not learn it again. `false` removes the file.
+    pub remember: bool,
 }
 
 impl Default for Monitor {
@@ -141,6 +144,7 @@ impl Default for Monitor {
             regions: 1000,
             processes: 16,
             interval_ms: 1000,
+            remember: true,
         }
     }
 }

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 
 use tierwise_core::engine::Engine;
-use tierwise_core::migrate::MoveOutcome;
+use tierwise_core::migrate::{Cause, MoveOutcome};
 use tierwise_core::share::{Decision, Share};
 use tierwise_core::units::{TenantId, TierId};
 use tierwise_driver::Observer;
 use tierwise_linux::world::LiveWorld;
 
 use super::snapshot;
-use crate::view::{DecisionView, Notice};
+use crate::view::{CauseView, DecisionView, Notice};
 
 /// Decisions and notices kept for the view: a screen of each, a few times over.
 const KEPT: usize = 200;
@@ -23,6 +23,8 @@ pub(super) struct History {
     shares: Vec<Vec<Option<(Share, String)>>>,
     pub(super) decisions: VecDeque<DecisionView>,
     pub(super) notices: VecDeque<Notice>,
+    /// By tenant: its moves that were made, by cause.
+    causes: Vec<Vec<(Cause, CauseView)>>,
     /// The decisions since the last call of [`History::record_decisions`].
     fresh: Vec<Decision>,
 }
@@ -42,9 +44,31 @@ impl History {
         self.shares.get(tenant.index())?.get(tier.index())?.as_ref()
     }
 
-    /// Forgets the shares of an engine that was replaced.
+    /// Forgets the shares of an engine that was replaced, and the moves of tenants whose numbers
+    /// may mean others now.
     pub(super) fn forget_shares(&mut self) {
         self.shares.clear();
+        self.causes.clear();
+    }
+
+    /// A tenant's moves that were made, by cause.
+    pub(super) fn causes(&self, tenant: usize) -> impl Iterator<Item = &CauseView> {
+        self.causes.get(tenant).into_iter().flatten().map(|(_, moves)| moves)
+    }
+
+    fn count(&mut self, tenant: TenantId, cause: Cause, promoted: bool) {
+        if self.causes.len() <= tenant.index() {
+            self.causes.resize_with(tenant.index() + 1, Vec::new);
+        }
+        let causes = &mut self.causes[tenant.index()];
+        let at = causes.iter().position(|(known, _)| *known == cause).unwrap_or_else(|| {
+            let because = cause.words().into();
+            causes.push((cause, CauseView { because, ..CauseView::default() }));
+            causes.len() - 1
+        });
+        let moves = &mut causes[at].1;
+        moves.promoted += u64::from(promoted);
+        moves.demoted += u64::from(!promoted);
     }
 
     /// Records the decisions of the last round's plans.
@@ -80,7 +104,41 @@ impl History {
 }
 
 impl Observer<LiveWorld> for History {
-    fn migrated(&mut self, _: &LiveWorld, engine: &Engine, _: &[MoveOutcome]) {
+    fn migrated(&mut self, _: &LiveWorld, engine: &Engine, outcomes: &[MoveOutcome]) {
         self.fresh.extend_from_slice(engine.decisions());
+        for (m, outcome) in engine.plan().moves.iter().zip(outcomes) {
+            if let (Ok(()), Some(from)) = (outcome.result, outcome.from) {
+                self.count(engine.pages().tenant(m.page), m.cause, m.to < from);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_are_counted_by_cause() {
+        let mut history = History::default();
+        for (tenant, cause, promoted) in [
+            (1, Cause::Hot, true),
+            (1, Cause::AtShare, false),
+            (1, Cause::Hot, true),
+            (0, Cause::Hot, true),
+        ] {
+            history.count(TenantId(tenant), cause, promoted);
+        }
+        let of = |history: &History, tenant| {
+            let moves = |c: &CauseView| (c.because.clone(), c.promoted, c.demoted);
+            history.causes(tenant).map(moves).collect::<Vec<_>>()
+        };
+        let words = |cause: Cause| cause.words().to_owned();
+        let expected = [(words(Cause::Hot), 2, 0), (words(Cause::AtShare), 0, 1)];
+        assert_eq!(of(&history, 1), expected);
+        assert_eq!(of(&history, 0), [(words(Cause::Hot), 1, 0)]);
+        assert_eq!(of(&history, 2), []);
+        history.forget_shares();
+        assert_eq!(of(&history, 1), []);
     }
 }

@@ -14,6 +14,7 @@
 //!   that it promotes.
 //! - `steering`: regulation of the kernel's own tiering, while no tenant has a limit.
 //! - `unmanaged`: demotion of idle memory of no tenant.
+//! - `warm_start`: what was hot before a restart.
 //! - `pace`: how often work is done whose cost other users raise; `refusal`: when a feature that
 //!   the kernel refused is tried again.
 
@@ -37,6 +38,7 @@ mod steering;
 #[cfg(test)]
 mod tests;
 mod unmanaged;
+mod warm_start;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ use self::page_cache::PageCache;
 use self::pressure::TenantPressure;
 use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
+use self::warm_start::WarmStart;
 use crate::config::Config;
 use crate::control::ControlRequest;
 use crate::http;
@@ -113,6 +116,7 @@ pub struct Daemon {
     page_cache: PageCache,
     unmanaged: Unmanaged,
     steering: SteeringState,
+    warm_start: WarmStart,
     rounds: u64,
 }
 
@@ -156,6 +160,7 @@ impl Daemon {
         }
         world.set_dry_run(mode.0 != DaemonMode::Manage);
         world.set_tenants(setup::selectors(&options.config)?, true);
+        let warm_start = WarmStart::start(&options, &mut world, &mut history);
         let decides = if steers { DaemonMode::Steer } else { mode.0 };
         let engine = setup::engine(&options.config, &world, decides)?;
         let endpoints = Endpoints::start(&options.config, &channels.waker);
@@ -171,6 +176,7 @@ impl Daemon {
             page_cache: PageCache::new(),
             unmanaged: Unmanaged::new(),
             steering: SteeringState::default(),
+            warm_start,
             rounds: 0,
             world,
             options,
@@ -195,6 +201,7 @@ impl Daemon {
             self.demote_page_cache();
             self.promote_page_cache();
             self.make_room();
+            self.remember();
             let old = self.channels.views.borrow().is_old();
             if old && self.channels.views.receiver_count() > UNREAD {
                 self.publish();
@@ -268,6 +275,7 @@ impl Daemon {
     }
 
     fn end(&mut self) {
+        self.remember_now();
         for stopped in [self.page_cache.promotion.stop(), self.world.stop()] {
             if let Err(e) = stopped {
                 tracing::warn!("{e}");

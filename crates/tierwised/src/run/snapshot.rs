@@ -91,6 +91,7 @@ impl Daemon {
                 .history
                 .share(id, TierId::FASTEST)
                 .map_or(String::new(), |(_, because)| because.clone()),
+            causes: self.history.causes(index).cloned().collect(),
         }
     }
 

@@ -16,6 +16,7 @@ struct Enforced {
     selector: Slices,
     shares: Shares,
     slices: u64,
+    unmonitored: bool,
 }
 
 impl Enforced {
@@ -31,7 +32,8 @@ impl Enforced {
         let document = Document::parse("t.toml", parameters).unwrap();
         let selector = Slices::build(&document.root(), &build).unwrap();
         let estimator = TenantHistogram::build(&Section::empty()).unwrap();
-        Self { machine, estimator, selector, shares: Shares::default(), slices: 0 }
+        let shares = Shares::default();
+        Self { machine, estimator, selector, shares, slices: 0, unmonitored: false }
     }
 
     fn share(&mut self, tenant: u16, share: Share) {
@@ -64,7 +66,8 @@ impl Enforced {
 
     fn read_tenants(&mut self) {
         let machine = &mut self.machine;
-        machine.tenants = vec![TenantReading::default(); machine.specs.len()];
+        let reading = TenantReading { unmonitored: self.unmonitored, ..TenantReading::default() };
+        machine.tenants = vec![reading; machine.specs.len()];
         let tiers = machine.topology.tiers.len();
         machine.tenants.iter_mut().for_each(|reading| reading.usage = vec![Pages(0); tiers]);
         for page in (0..machine.pages.len() as u32).map(PageId) {
@@ -295,4 +298,26 @@ fn configured_cap_holds_with_free_memory() {
     enforced.slice();
     assert_eq!(enforced.held(), [50]);
     assert_eq!(enforced.slice(), []);
+}
+
+/// All of its pages would seem cold.
+#[test]
+fn unmonitored_tenant_relieves_no_pressure() {
+    let mut enforced = Enforced::new(2, "");
+    enforced.machine.allocated_by(1, 100..140, 0);
+    enforced.partition(&[0, 20]);
+    enforced.machine.free[0] = enforced.machine.topology.tiers[0].watermarks.min;
+    enforced.unmonitored = true;
+    assert_eq!(enforced.slice(), []);
+    enforced.unmonitored = false;
+    let moves = enforced.slice();
+    assert!(!moves.is_empty() && moves.iter().all(|m| m.2 == Cause::Pressure), "{moves:?}");
+    // What another tenant is entitled to is taken from it all the same.
+    let mut enforced = Enforced::new(2, "p_max = 5");
+    enforced.machine.allocated_by(0, 0..30, 1).allocated_by(1, 100..140, 0);
+    enforced.nothing_is_free();
+    enforced.partition(&[20, 20]);
+    enforced.unmonitored = true;
+    enforced.slice();
+    assert_eq!(enforced.held(), [5, 35]);
 }

@@ -2,11 +2,12 @@
 //!
 //! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. A *pass*
 //! is one scan of the tenants' slow memory; passes that follow each other are a *series*. The next
-//! count of the idle pages shows the gain of a pass. A promoted page takes the place of an idle one,
-//! or a free one. If it is used, there is one idle or free page less, one victim. If the promoted
-//! pages were accessed by chance, they are idle themselves, and the victims are as many as before.
-//! The victims vary by themselves. So the effect is computed over as many passes as have promoted
-//! [`EVIDENCE`] of the fast tier, and is 1 before the first such number. Each pass is judged:
+//! count of the idle pages shows the gain of a pass. A promoted page takes the place of an idle
+//! one, or a free one. If it is used, there is one idle or free page less, one victim. If the
+//! promoted pages were accessed by chance, they are idle themselves, and the victims are as many as
+//! before. The victims vary by themselves. So the effect is computed over as many passes as have
+//! promoted [`EVIDENCE`] of the fast tier, and is 1 before the first such number. Each pass is
+//! judged:
 //!
 //! ```text
 //! effect = (victims before these passes - victims now) / promoted by them    (between 0 and 1)
@@ -17,9 +18,9 @@
 //! `1 / threshold` is the minimum rate of accesses of a promoted page. Half of that is the maximum
 //! rate of a displaced page. While the gain is at least the cost, another pass follows. Before it,
 //! as many idle pages are demoted as candidates found no free page in the last pass. Otherwise the
-//! next series starts when the cost less the gain is [`MAX_SCANNING`] of the time since the last. If
-//! many more fast pages are idle than before, the workload has changed, and the next series starts
-//! when it is five times that part.
+//! next series starts when the cost less the gain is [`MAX_SCANNING`] of the time since the last.
+//! If many more fast pages are idle than before, the workload has changed, and the next series
+//! starts when it is five times that part.
 
 use std::time::Duration;
 
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn pass_that_leaves_all_victims_is_the_last() {
+    fn pass_that_removes_no_victim_ends() {
         // 9000 faults of 5 us are 45 ms, 300 pairs of copies 1.5 ms: at 1 % the pause is 4.65 s.
         assert_eq!(on(400, &[(300, 400); 9], 55), [0, 1, 50, 51]);
     }

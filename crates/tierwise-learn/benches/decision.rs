@@ -111,6 +111,7 @@ impl Host {
             operations: 1_000_000,
             instructions: 100_000_000,
             running: true,
+            unmonitored: false,
             busy: Duration::from_millis(500),
             cpus: 1.0,
             p99: i.is_multiple_of(10).then_some(Duration::from_millis(5)),

@@ -139,6 +139,7 @@ fn a_tenant_of_the_daemon_is_explained() {
         keys(&value),
         [
             "because",
+            "causes",
             "decisions",
             "fast_access_ratio",
             "holdings",

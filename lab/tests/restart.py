@@ -68,7 +68,7 @@ def _stop(daemon: Tierwised, how: signal.Signals) -> None:
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=900)
 def a_restart_moves_nothing_without_reason(guest: Guest) -> None:
     """Three tenants with floors converge; the daemon restarts after SIGTERM and after SIGKILL. Each
-    move of its first ten seconds has a cause that explain gives, and they are few."""
+    move of its first ten seconds has a cause that explain gives."""
     write(PER_CPU_LISTS, 100)
     guest.ballast(LEFT_MIB + 2 * 40)
     sizes = {"mib": 96, "hot_mib": 20, "hot_at_mib": 96 - 20}

@@ -161,6 +161,11 @@ pub fn steers(config: &Config, roots: &Roots) -> bool {
     is_unbound(config) && kernel_tiering::probe(roots).is_ok()
 }
 
+/// An engine's refusal of a configuration: a mistake of the user's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct EngineRefusal(String);
+
 /// Makes the engine of a configuration.
 ///
 /// # Errors
@@ -170,14 +175,15 @@ pub fn engine(
     recipe: Recipe,
     topology: Topology,
     available: &Capabilities,
-) -> std::result::Result<Engine, String> {
+) -> std::result::Result<Engine, EngineRefusal> {
     let engine = EngineConfig {
         budget: Budget { bandwidth: Some(Bandwidth(config.moving.rate.bytes().0)) },
         tenants: config.tenants.iter().map(TenantConfig::spec).collect(),
         learning: Some(tierwise_learn::learning()),
         ..EngineConfig::new(recipe)
     };
-    Engine::new(&engine, topology, available, SEED).map_err(|error| explained(&error, available))
+    Engine::new(&engine, topology, available, SEED)
+        .map_err(|error| EngineRefusal(explained(&error, available)))
 }
 
 /// Returns an engine's refusal with the remedy, if the configuration has one.
@@ -201,7 +207,8 @@ fn explained(error: &EngineError, available: &Capabilities) -> String {
 pub fn fits(config: &Config, host: &LinuxHost) -> std::result::Result<String, String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
     let name = recipe.name().to_owned();
-    engine(config, recipe, host.topology(), &signals(config))?;
+    let made = engine(config, recipe, host.topology(), &signals(config));
+    made.map_err(|e| e.to_string())?;
     Ok(format!("{name} runs on this machine, and the floors fit"))
 }
 
@@ -268,7 +275,8 @@ pub fn cannot_move(config: &Config, roots: &Roots, live: bool) -> Vec<String> {
 pub fn policy_runs(config: &Config) -> std::result::Result<(), String> {
     let recipe = config.recipe().map_err(|e| e.to_string())?;
     let without_tenants = Config { tenants: Vec::new(), ..config.clone() };
-    engine(&without_tenants, recipe, any_machine(), &signals(config)).map(drop)
+    let made = engine(&without_tenants, recipe, any_machine(), &signals(config));
+    made.map(drop).map_err(|e| e.to_string())
 }
 
 /// Two tiers of an arbitrary machine.
@@ -362,6 +370,17 @@ mod tests {
         assert!(why.contains("damon_stat holds DAMON for itself"), "{why}");
         let released = config("[kernel]\nrelease_damon = true");
         assert_eq!(source(&released, &roots).unwrap().source, AccessSource::DamonVaddr);
+    }
+
+    #[test]
+    fn excess_floors_are_the_users_mistake() {
+        let tenant = "[[tenant]]\nname = \"a\"\npids = [1]\nfloor = \"2GB\"\n";
+        let config = config(tenant);
+        let recipe = config.recipe().unwrap();
+        let made = engine(&config, recipe, any_machine(), &signals(&config));
+        let refused = anyhow::Error::from(made.err().unwrap());
+        assert!(refused.is::<EngineRefusal>(), "{refused}");
+        assert!(refused.to_string().contains("add up to"), "{refused}");
     }
 
     fn unbound(text: &str) -> bool {

@@ -9,10 +9,10 @@ use anyhow::Context;
 use clap::Parser;
 use crossbeam_channel::{bounded, unbounded};
 use tierwise_core::config::ConfigError as RecipeError;
-use tierwise_core::engine::EngineError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, DEFAULT_FILE, DaemonConfigError};
+use tierwised::judgement::EngineRefusal;
 use tierwised::run::{Daemon, DaemonChannels, Options};
 use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             // Floors that do not fit this machine, a policy whose signals are not available here,
             // and a recipe file with a mistake are mistakes of the configuration as well.
             let mistake =
-                e.is::<DaemonConfigError>() || e.is::<EngineError>() || e.is::<RecipeError>();
+                e.is::<DaemonConfigError>() || e.is::<EngineRefusal>() || e.is::<RecipeError>();
             if mistake { ExitCode::from(USER_MISTAKE) } else { ExitCode::FAILURE }
         }
     }

@@ -209,6 +209,5 @@ pub(super) fn engine(
 ) -> anyhow::Result<Engine> {
     let decides = !matches!(mode, DaemonMode::Observe | DaemonMode::Steer);
     let recipe = if decides { config.recipe()? } else { Recipe::named("none")? };
-    judgement::engine(config, recipe, world.topology(), &world.capabilities())
-        .map_err(anyhow::Error::msg)
+    judgement::engine(config, recipe, world.topology(), &world.capabilities()).map_err(Into::into)
 }

@@ -335,7 +335,7 @@ mod tests {
         let (checks, since) = add(report(vec![scan(1000)], soon(1010)));
         assert!((checks - 20.0 / 1010.0).abs() < 1e-9, "{checks}");
         assert_eq!(since, [0]);
-        // The third poisons them anew.
+        // The third poisons them again.
         assert_eq!(add(report(vec![scan(2000)], soon(2010))), (1.0, vec![2_000_000_000]));
         // While a pass has only begun, the one before counts.
         assert_eq!(add(report(vec![scan(3000)], Vec::new())).0, 1.0);

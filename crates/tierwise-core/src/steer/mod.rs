@@ -11,12 +11,12 @@
 //! time ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
-//! / t` times per second; one that was idle for `i` at most some `1 / i` times. The threshold is at
-//! most half of a victim's idle time, so that a promoted page is used at least twice as much. A
-//! series of scans starts with half of the shortest idle time: a short threshold distinguishes hot
-//! pages best from pages that were accessed by chance. While there are few candidates for many
-//! victims, the threshold grows by as much as candidates are missing, two to eight times per scan,
-//! up to half of the longest idle time.
+//! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
+//! idle for `i` when the scan began is idle for `i + t` at the hint fault. The threshold is at most
+//! `i`, so that a promoted page is used at least twice as much. A series of scans starts with the
+//! shortest idle time: a short threshold distinguishes hot pages best from pages that were accessed
+//! by chance. While there are few candidates for many victims, the threshold grows by as much as
+//! candidates are missing, two to eight times per scan, up to the longest idle time.
 //!
 //! **Rate.** No more pages are promoted per second than there are victims. Promotions also use up a
 //! stock that grows by as many pages per second as promotions and demotions may copy in
@@ -284,9 +284,9 @@ impl Steering {
 
     /// The first threshold of a series of passes, and the longest.
     fn bounds(&self) -> (Duration, Duration) {
-        let half = |idle: Duration| (idle / 2).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
+        let bound = |idle: Duration| idle.clamp(MIN_THRESHOLD, MAX_THRESHOLD);
         let free = (MAX_THRESHOLD, MAX_THRESHOLD);
-        self.victims.idle.map_or(free, |(shortest, longest)| (half(shortest), half(longest)))
+        self.victims.idle.map_or(free, |(shortest, longest)| (bound(shortest), bound(longest)))
     }
 }
 

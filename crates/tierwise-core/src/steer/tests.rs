@@ -22,9 +22,9 @@ fn idle(ms: u64, pages: u64) -> KernelReading {
 }
 
 #[test]
-fn threshold_is_half_of_idle_time() {
+fn threshold_starts_at_shortest_idle_time() {
     let first = |reading| Steering::new(COSTS).update(second(0), &reading, true).threshold;
-    assert_eq!(first(idle(100, 50_000)), Duration::from_millis(50));
+    assert_eq!(first(idle(100, 50_000)), Duration::from_millis(100));
     assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
     assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
 }
@@ -83,13 +83,13 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
 #[test]
 fn few_candidates_lengthen_the_threshold() {
     // An eighth of 50,000 victims are enough.
-    assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [50, 100, 200, 400, 400]);
-    assert_eq!(thresholds(&[6250]), [50, 50]);
-    assert_eq!(thresholds(&[2500]), [50, 125], "two fifths of enough");
-    assert_eq!(thresholds(&[0]), [50, 400], "half of the longest idle time");
+    assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [100, 200, 400, 800, 800]);
+    assert_eq!(thresholds(&[6250]), [100, 100]);
+    assert_eq!(thresholds(&[2500]), [100, 250], "two fifths of enough");
+    assert_eq!(thresholds(&[0]), [100, 800], "the longest idle time");
 }
 
 #[test]
 fn excess_candidates_lower_the_threshold() {
-    assert_eq!(thresholds(&[200_000]), [50, 25]);
+    assert_eq!(thresholds(&[200_000]), [100, 50]);
 }

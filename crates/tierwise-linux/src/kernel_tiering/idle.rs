@@ -17,9 +17,10 @@ use crate::roots::Roots;
 /// Time in which orders to demote are given: a round of the daemon must not be long.
 const MAX_ORDERS: Duration = Duration::from_millis(50);
 
-/// Time between the two generations that [`age`] makes. A page that is accessed more often is in
-/// use, however hot others are.
-const AGE_GAP: Duration = Duration::from_millis(100);
+/// Time between the two generations that show idle pages ([`age`]). A page that is accessed more
+/// often is in use, however hot others are. A tenth of a second shows as idle what is not, and a
+/// scan costs more than waiting for a better answer.
+pub const AGE_GAP: Duration = Duration::from_millis(300);
 
 /// The pages of some nodes that the kernel can demote, by the time for which they are idle: those
 /// of MGLRU's generations, which leave out locked memory and the kernel's own.
@@ -57,24 +58,31 @@ fn idle_in(generations: &[Generation]) -> impl Iterator<Item = IdlePages> + '_ {
     })
 }
 
-/// Makes two generations of the tenants' control groups on some nodes, so that [`idle_pages`] shows
-/// which pages were not accessed in between. Returns the CPU time that it took.
+/// Makes a generation of the tenants' control groups on some nodes. After two of them [`idle_pages`]
+/// shows which pages were not accessed in between. Returns the CPU time that it took.
 ///
 /// # Errors
-/// There are no generations, or the kernel refuses to make some.
+/// There are no generations, or the kernel refuses to make one.
 pub fn age(
     roots: &Roots,
     tenants: &Groups,
     nodes: &[u32],
     reader: &mut Reader,
 ) -> Result<Duration> {
-    let first = age_once(roots, tenants, nodes, reader)?;
-    std::thread::sleep(AGE_GAP);
-    Ok(first + age_once(roots, tenants, nodes, reader)?)
+    let before = thread_cpu();
+    let mut all = Vec::new();
+    mglru::generations_of(roots, |name| tenants.holds(name), reader, &mut all)?;
+    all.retain(|generation| nodes.contains(&generation.node));
+    for list in all.chunk_by(is_same_list) {
+        if let Some(youngest) = list.last() {
+            mglru::age(roots, youngest).or_else(none_of_group)?;
+        }
+    }
+    Ok(thread_cpu().saturating_sub(before))
 }
 
-/// Has the kernel demote up to so many pages of the tenants' control groups that were idle before
-/// [`age`] was called, the groups with the most of them first.
+/// Has the kernel demote up to so many pages of the tenants' control groups that were idle
+/// between the last two calls of [`age`], the groups with the most of them first.
 ///
 /// # Errors
 /// There are no generations, or the kernel does not demote.
@@ -108,24 +116,6 @@ pub fn make_room(
         left -= wanted;
     }
     Ok(())
-}
-
-fn age_once(
-    roots: &Roots,
-    tenants: &Groups,
-    nodes: &[u32],
-    reader: &mut Reader,
-) -> Result<Duration> {
-    let before = thread_cpu();
-    let mut all = Vec::new();
-    mglru::generations_of(roots, |name| tenants.holds(name), reader, &mut all)?;
-    all.retain(|generation| nodes.contains(&generation.node));
-    for list in all.chunk_by(is_same_list) {
-        if let Some(youngest) = list.last() {
-            mglru::age(roots, youngest).or_else(none_of_group)?;
-        }
-    }
-    Ok(thread_cpu().saturating_sub(before))
 }
 
 #[cfg(test)]
@@ -178,7 +168,7 @@ mod tests {
         fixture::put(&file, text);
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        age_once(&roots, &tenants, &[0], &mut Reader::default()).unwrap();
+        age(&roots, &tenants, &[0], &mut Reader::default()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "+ 2 0 8 200");
     }
 }

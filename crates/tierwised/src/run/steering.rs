@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{self, Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
-use tierwise_linux::kernel_tiering::{self, SteeringLimits, VmstatCounters};
+use tierwise_linux::kernel_tiering::{self, AGE_GAP, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -67,6 +67,8 @@ struct Steered {
     read_at: Instant,
     list_at: Instant,
     age_at: Instant,
+    /// The first of two generations was made, at this cost.
+    aged: Option<Duration>,
     started: Instant,
     reader: Reader,
     /// The counters cannot be read, and the log has it.
@@ -76,6 +78,9 @@ struct Steered {
 impl Steered {
     /// Time between two readings.
     fn interval(&self) -> Duration {
+        if self.aged.is_some() {
+            return AGE_GAP;
+        }
         let is_quick = self.course.scans || self.law.wants_count();
         if is_quick { SCAN_INTERVAL } else { INTERVAL }
     }
@@ -107,9 +112,9 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the tenants' idle pages and reads the generations, each when it is due. Before
-    /// another scan of a series it demotes idle pages, as many as had no room in the last. Returns
-    /// true if idle pages were counted.
+    /// Counts the tenants' idle pages, in two readings, and reads the generations, each when it is
+    /// due. Before another scan of a series it demotes idle pages, as many as had no room in the
+    /// last. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
@@ -123,7 +128,11 @@ impl Steered {
         if counts {
             let tenants = managed(roots, world.tracker());
             let cost = kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?;
-            self.age_at = due(cost);
+            let Some(first) = self.aged.take() else {
+                self.aged = Some(cost);
+                return Ok(false);
+            };
+            self.age_at = due(first + cost);
             let room = self.law.room();
             kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader)?;
         }
@@ -247,6 +256,7 @@ impl Daemon {
             fast: Vec::new(),
             list_at: now,
             age_at: now,
+            aged: None,
             started: now,
             reader: Reader::default(),
             failed: false,

@@ -92,8 +92,14 @@ fn update(b: &mut Bencher<'_>, name: &str, size: u32) {
     let routine = |()| {
         let free = [Pages(0); 2];
         let pages = &mut *pages.borrow_mut();
-        let mut ctx =
-            PlanContext { topology: &topology, pages, free: &free, tenants: &[], specs: &[] };
+        let mut ctx = PlanContext {
+            topology: &topology,
+            pages,
+            free: &free,
+            tenants: &[],
+            specs: &[],
+            move_cost: None,
+        };
         estimator.update(Timestamp::ZERO, &mut ctx);
     };
     b.iter_batched(mark, routine, BatchSize::PerIteration);

@@ -48,6 +48,8 @@
 
 mod config;
 
+use std::time::Duration;
+
 pub use config::{EngineConfig, EngineError};
 
 use crate::metrics::Metrics;
@@ -76,6 +78,7 @@ pub struct Engine {
     free: Vec<Pages>,
     tenants: Vec<TenantReading>,
     specs: Vec<TenantSpec>,
+    move_cost: Option<Duration>,
     plan: MigrationPlan,
     cut: Vec<MoveOutcome>,
     /// The outcomes being handled, cuts included; kept for its memory.
@@ -124,6 +127,7 @@ impl Engine {
             pages: PageTable::default(),
             tenants: Vec::new(),
             specs: Vec::new(),
+            move_cost: None,
             plan: MigrationPlan::default(),
             cut: Vec::new(),
             outcomes: Vec::new(),
@@ -165,6 +169,7 @@ impl Engine {
         self.count_samples(obs);
         obs.freed.iter().for_each(|&page| self.pages.remove(page));
         self.handle_tiers(obs);
+        self.move_cost = obs.move_cost;
         self.tenants.clone_from(&obs.tenants);
         for (i, reading) in self.tenants.iter().enumerate() {
             self.metrics.usage(i, &reading.usage);
@@ -234,6 +239,7 @@ impl Engine {
             free: &self.free,
             tenants: &self.tenants,
             specs: &self.specs,
+            move_cost: self.move_cost,
         };
         self.policy.plan(now, &mut ctx, &mut self.plan);
         self.plan.signals = self.policy.signals();
@@ -266,6 +272,7 @@ impl Engine {
 
     fn count_plan(&mut self) -> Option<&MigrationPlan> {
         let plan = &self.plan;
+        self.metrics.unpaid += plan.unpaid;
         self.metrics.scan.scanned += plan.scan.scanned;
         self.metrics.scan.cleared += plan.scan.cleared;
         self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
@@ -367,7 +374,7 @@ mod tests {
     use crate::observe::{Allocated, TierReading};
     use crate::page::{Attributes, PageKind};
     use crate::topology::{Tier, Watermarks};
-    use crate::units::{Bytes, TierId};
+    use crate::units::{Bytes, PageId, TierId};
     use std::time::Duration;
 
     fn two_tiers() -> Engine {

@@ -68,6 +68,9 @@ pub struct Metrics {
     pub plans: u64,
     /// Pages that the kernel or another program moved.
     pub external_migrations: u64,
+    /// Base pages whose exchange would have taken more time than it saves, counted each time it was
+    /// considered.
+    pub unpaid: Pages,
     /// Reference bits read and cleared.
     pub scan: ScanCost,
     /// Pages poisoned.

@@ -130,6 +130,9 @@ pub struct MigrationPlan {
     pub caps: Vec<Cap>,
     /// The scans that made this plan: charged to a background core.
     pub scan: ScanCost,
+    /// Base pages that are hotter than others in a faster tier and stay where they are, because the
+    /// exchange would take more time than it saves.
+    pub unpaid: Pages,
 }
 
 impl MigrationPlan {
@@ -150,6 +153,7 @@ impl MigrationPlan {
         self.moves.clear();
         self.poison.clear();
         self.scan = ScanCost::default();
+        self.unpaid = Pages(0);
     }
 }
 

@@ -245,6 +245,12 @@ pub struct Observation {
     /// of a clock, and not that a load missed. Pages that are used alike differ in ticks by chance,
     /// and pages that are used more often than there are ticks have equal counts.
     pub samples_are_ticks: bool,
+    /// If samples are ticks: checks made of each monitored page in this observation, so that a page
+    /// has at most as many samples. Zero if the world does not count them.
+    pub checks: u32,
+    /// CPU time of migrating one base page on this machine, unmapping and copying included; `None`
+    /// if the world does not know it.
+    pub move_cost: Option<Duration>,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
     /// Exact counts, ascending by page.
@@ -270,6 +276,8 @@ impl Observation {
         self.hint_faults.clear();
         self.samples.clear();
         self.samples_are_ticks = false;
+        self.checks = 0;
+        self.move_cost = None;
         self.regions.clear();
         self.counts.clear();
         // Every world overwrites readings in place, which keeps their inner lists.

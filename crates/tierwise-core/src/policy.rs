@@ -1,5 +1,7 @@
 //! The interface of a complete tiering policy: it takes observations and fills a plan.
 
+use std::time::Duration;
+
 use crate::migrate::{Cap, MigrationPlan, MoveOutcome, Placement};
 use crate::observe::{Observation, Signals, TenantReading};
 use crate::page::PageTable;
@@ -23,6 +25,8 @@ pub struct PlanContext<'a> {
     /// The tenant specs, by [`TenantId`]. May be shorter than the number of tenants: missing
     /// entries use the defaults.
     pub specs: &'a [TenantSpec],
+    /// CPU time of migrating one base page, as last reported.
+    pub move_cost: Option<Duration>,
 }
 
 impl PlanContext<'_> {

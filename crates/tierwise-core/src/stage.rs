@@ -114,6 +114,18 @@ pub trait Estimator: Send {
         0
     }
 
+    /// The misses that one base page of a page has to expect, if the estimator learned them from
+    /// what became of pages like it.
+    fn outlook(&self, _page: PageId, _pages: &PageTable) -> Option<f64> {
+        None
+    }
+
+    /// Returns true if the estimator learns [`Estimator::outlook`] from misses, so that no exchange
+    /// that does not pay has to be found out afterwards.
+    fn foresees(&self) -> bool {
+        false
+    }
+
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
     fn active(&self, _tenant: TenantId) -> Pages {
         Pages(0)

@@ -86,6 +86,7 @@ fn decided(name: &str, specs: &[TenantSpec], seconds: &[Vec<TenantReading>]) -> 
             free: &free,
             tenants: readings,
             specs,
+            move_cost: None,
         };
         partitioner.partition(now, &ctx, &estimator, &mut shares);
     }

@@ -35,6 +35,7 @@ pub(crate) struct PolicyFixture {
     pub(crate) free: Vec<Pages>,
     pub(crate) tenants: Vec<TenantReading>,
     pub(crate) specs: Vec<TenantSpec>,
+    pub(crate) move_cost: Option<Duration>,
     pub(crate) obs: Observation,
 }
 
@@ -46,6 +47,7 @@ impl PolicyFixture {
             free: vec![Pages(100); tiers],
             tenants: Vec::new(),
             specs: Vec::new(),
+            move_cost: None,
             obs: Observation::default(),
         }
     }
@@ -90,6 +92,7 @@ impl PolicyFixture {
             free: &self.free,
             tenants: &self.tenants,
             specs: &self.specs,
+            move_cost: self.move_cost,
         }
     }
 

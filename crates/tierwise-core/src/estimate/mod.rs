@@ -8,6 +8,7 @@ mod lru_scan;
 mod multi_clock;
 mod nimble;
 mod none;
+mod outlook;
 mod page_bins;
 mod region_counts;
 mod sample_period;

@@ -43,6 +43,7 @@
 
 use std::time::Duration;
 
+use super::outlook::{Outlook, SampleMeaning};
 use super::sample_period::SamplePeriod;
 use crate::config::{ConfigError, Section};
 use crate::lists::{ListId, PageLists};
@@ -61,7 +62,7 @@ const HUGE_ORDER: u8 = 9;
 
 /// Bins: one for pages without samples, one for each power of two that a count can reach, and as
 /// many below them for the base pages of a huge page.
-const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
+pub(super) const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
 
 /// The minimum difference between the square roots of two counts of ticks: five standard deviations
 /// of a root. Of some hundred slow pages and as many fast pages that are used alike, the hottest
@@ -86,6 +87,7 @@ pub struct TenantHistogram {
     ticks: bool,
     period: SamplePeriod,
     isolated: Isolation,
+    outlook: Option<Outlook>,
 }
 
 impl TenantHistogram {
@@ -93,7 +95,8 @@ impl TenantHistogram {
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
     /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, the time between two checks of the
-    /// sampler and of the ageing) and the sampler's parameters.
+    /// sampler and of the ageing), `outlook` (false: learn what pages have to expect) and the
+    /// sampler's parameters.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
@@ -110,6 +113,7 @@ impl TenantHistogram {
             ticks: false,
             period: SamplePeriod::read(section)?,
             isolated: Isolation::default(),
+            outlook: section.flag_or("outlook", false)?.then(|| Outlook::new(ageing)),
         })
     }
 
@@ -143,6 +147,9 @@ impl TenantHistogram {
             self.counts.resize(page.index() + 1, 0);
         }
         self.counts[page.index()] = 0;
+        if let Some(outlook) = &mut self.outlook {
+            outlook.start(page, pages);
+        }
         let tenant = pages.tenant(page);
         if self.tenants <= tenant.0 {
             self.tenants = tenant.0.saturating_add(1);
@@ -176,12 +183,21 @@ impl TenantHistogram {
 
     /// Halves every count. Skips pages without samples, the majority.
     fn age(&mut self, pages: &PageTable) {
+        let meaning = self.meaning();
+        if let Some(outlook) = &mut self.outlook {
+            outlook.age(&self.counts, meaning, |page| self.lists.contains(page), pages);
+        }
         for index in 0..self.counts.len() {
             let count = self.counts[index];
             if count > 0 {
                 self.recount(PageId(index as u32), count / 2, pages);
             }
         }
+    }
+
+    fn meaning(&self) -> SampleMeaning {
+        let period = f64::from(self.period.now());
+        if self.ticks { SampleMeaning::Tick } else { SampleMeaning::Misses(period) }
     }
 
     /// Names pages of one list, the newest or the oldest first, until `limit` base pages are named.
@@ -248,9 +264,12 @@ impl Estimator for TenantHistogram {
         Some(self.interval)
     }
 
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+    fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.isolated.put_back(pages);
         self.updated |= !obs.bits_unread;
+        if let Some(outlook) = &mut self.outlook {
+            outlook.observe(now, obs.checks);
+        }
         if !obs.samples.is_empty() || !obs.remembered.is_empty() {
             self.ticks = obs.samples_are_ticks;
         }
@@ -325,6 +344,14 @@ impl Estimator for TenantHistogram {
 
     fn heat(&self, page: PageId) -> u16 {
         self.count(page)
+    }
+
+    fn outlook(&self, page: PageId, pages: &PageTable) -> Option<f64> {
+        self.outlook.as_ref()?.of(page, self.count(page), self.meaning(), pages)
+    }
+
+    fn foresees(&self) -> bool {
+        self.outlook.is_some() && !self.ticks
     }
 
     /// Adds the unified histogram: the middle of each bin, in accesses per base page since the

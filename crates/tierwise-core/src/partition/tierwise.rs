@@ -419,10 +419,12 @@ impl Partitioner for Tierwise {
         let left = self.entitle(now, seconds, ctx);
         let left = self.distribute(left, ctx);
         self.give_away(left, ctx);
+        // What is not moved needs no judgement afterwards.
+        let foresees = ctx.move_cost.is_some() && estimator.foresees();
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
             let (promotion, thrashing) = self.thrash.promotion(id);
-            let paying = self.profit.promotion(id);
+            let paying = if foresees { 1.0 } else { self.profit.promotion(id) };
             let fruitless = (paying < promotion).then_some(Rule::Fruitless { promotion: paying });
             let promotion = promotion.min(paying);
             let t = &mut self.tenants[i];

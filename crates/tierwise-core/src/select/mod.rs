@@ -6,6 +6,7 @@ mod lru;
 mod none;
 mod pairs;
 mod pass;
+mod payoff;
 mod regulated;
 mod slices;
 mod threshold;

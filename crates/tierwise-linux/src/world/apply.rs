@@ -40,6 +40,10 @@ const MIN_PORTION: u64 = 2 << 20;
 const SLOW: Duration = Duration::from_millis(100);
 const QUICK: Duration = Duration::from_millis(25);
 
+/// Pages that have to move before their cost counts as measured: as many as
+/// [`crate::kernel_tiering::copy_cost`] copies, 1 MiB.
+const MEASURED: u64 = 256;
+
 /// Size of a huge page (`MAP_HUGE_2MB`), which takes one request.
 const HUGE: u64 = 2 << 20;
 
@@ -74,6 +78,8 @@ pub struct Migrator<C> {
     portion: u64,
     debt: ExchangeDebt,
     cpu: Duration,
+    /// CPU time spent on migration since the start.
+    spent: Duration,
 }
 
 impl<C: Calls> Migrator<C> {
@@ -92,6 +98,7 @@ impl<C: Calls> Migrator<C> {
             portion: MIN_PORTION,
             debt: ExchangeDebt::default(),
             cpu: Duration::ZERO,
+            spent: Duration::ZERO,
         }
     }
 
@@ -112,7 +119,16 @@ impl<C: Calls> Migrator<C> {
 
     /// CPU time spent on migration since the last call.
     pub fn take_cpu(&mut self) -> Duration {
-        std::mem::take(&mut self.cpu)
+        let cpu = std::mem::take(&mut self.cpu);
+        self.spent += cpu;
+        cpu
+    }
+
+    /// CPU time of migrating one base page, finding it and checking it afterwards included, over
+    /// all moves so far. `None` before [`MEASURED`] pages have moved.
+    pub fn move_cost(&self) -> Option<Duration> {
+        let pages = self.moved_bytes() / PAGE_SIZE;
+        (pages >= MEASURED).then(|| self.spent.div_f64(pages as f64))
     }
 
     /// Applies moves in their order, or none in a dry run, and adds one outcome per move.

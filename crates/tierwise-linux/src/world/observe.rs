@@ -117,6 +117,7 @@ impl<C: Calls> LiveWorld<C> {
         self.account.faults.absorb(|| FaultScope::Machine, read);
         self.free_memory.write(&mut out.tiers);
         out.tenants.clone_from(&self.tenants);
+        out.move_cost = self.migrator.move_cost();
         for reading in &mut self.tenants {
             reading.misses.iter_mut().for_each(|m| *m = 0);
             (reading.p99, reading.operations, reading.busy) = (None, 0, Duration::ZERO);

@@ -73,6 +73,7 @@ impl AccessProjector {
         }
         // Only samples from the CPU are single loads and stores.
         out.samples_are_ticks = report.samples.is_empty();
+        out.checks = report.max_accesses;
         self.hand_over(blocks, tenants, out);
         for range in &report.written {
             for &(_, page) in blocks.within(range.process, range.start, range.end) {

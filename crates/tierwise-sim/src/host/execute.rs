@@ -4,6 +4,8 @@
 //! TLB shootdown), and the copy, which uses bandwidth of both tiers. A thread that touches the page
 //! while it is unmapped waits for the rest of that time.
 
+use std::time::Duration;
+
 use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
 use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
@@ -160,6 +162,15 @@ impl SimulatedHost {
         self.memory.relocate(m.page, m.to);
         self.enter_tier(frame.workload, m.page, m.to);
         self.workloads[workload].join_tier(frame.local, m.to);
+    }
+
+    /// CPU time of migrating one page out of the slowest tier, one of a batch.
+    pub(super) fn move_cost(&self) -> Option<Duration> {
+        let (from, to) = (self.topology.slowest(), TierId::FASTEST);
+        let copy_ns = self.topology.page_size.0 as f64 / self.copy_speed(from, to);
+        let batch = f64::from(self.costs.batch_pages);
+        let fixed_ns = self.costs.migrate_page_ns + self.costs.shootdown_ns / batch;
+        Some(Duration::from_secs_f64((copy_ns + fixed_ns) / 1e9))
     }
 
     /// Bytes per nanosecond: the core's own speed, or the slower of the two tiers.

@@ -250,6 +250,7 @@ impl World for SimulatedHost {
         self.monitors.aggregate_regions(self.now, &self.signals, &mut self.observation);
         out.clear();
         std::mem::swap(out, &mut self.observation);
+        out.move_cost = self.move_cost();
         self.read_tiers(&mut out.tiers);
         self.read_tenants(&mut out.tenants);
         self.memory.recycle();

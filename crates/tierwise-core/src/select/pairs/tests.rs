@@ -70,6 +70,7 @@ impl Machine {
             free: &[Pages(4), Pages(4)],
             tenants: &self.tenants,
             specs: &[],
+            move_cost: None,
         };
         let mut plan = MigrationPlan::default();
         pairs.select(TICK, &mut ctx, estimator, &self.shares, &mut plan);
@@ -158,6 +159,7 @@ fn pages_move_only_after_a_partition() {
         free: &[Pages(4), Pages(4)],
         tenants: &machine.tenants,
         specs: &[],
+        move_cost: None,
     };
     let mut plan = MigrationPlan::default();
     let tick = Tick { partitioned: false, ..TICK };

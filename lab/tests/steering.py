@@ -17,6 +17,7 @@ LIMIT_S = 240
 THRESHOLD = NUMA_SCANNING / "hot_threshold_ms"
 TAKEN = (
     NUMA_BALANCING,
+    NUMA_SCANNING / "scan_size_mb",
     NUMA_SCANNING / "scan_period_min_ms",
     NUMA_SCANNING / "scan_period_max_ms",
     NUMA_SCANNING / "scan_delay_ms",

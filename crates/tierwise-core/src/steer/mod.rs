@@ -25,12 +25,16 @@
 //! rate in the order of their faults. If a scan finds more than the rate allows, the threshold
 //! falls in proportion, so that the hottest are promoted.
 //!
+//! **Chunk.** The kernel poisons a chunk at once. Where there are few victims, the first chunk has
+//! enough pages for them, and the scan ends ([`scan`]).
+//!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
 pub mod scan;
 
 use std::cmp::Reverse;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
@@ -47,6 +51,16 @@ pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 /// chunk): an area of memory that a thread has not accessed is scanned in a call of its own. The
 /// kernel keeps the time of scans below a thirty-second part of each thread's CPU time.
 pub const PERIOD: Duration = Duration::from_millis(100);
+
+/// The bounds of a chunk in base pages: the kernel's default (`sysctl_numa_balancing_scan_size`, 256
+/// MiB) and a sixteenth of it. The kernel poisons smaller chunks more often, so that a scan takes as
+/// long.
+pub const CHUNK: RangeInclusive<u64> = 4096..=65536;
+
+/// Pages of a chunk per victim. Most faults of a larger chunk would find no victim left; a smaller
+/// one has fewer hot pages than victims if less than an eighth of the memory is hot. Chosen, not
+/// measured.
+const CHUNK_PER_VICTIM: u64 = 8;
 
 /// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
@@ -117,6 +131,8 @@ pub struct Course {
     pub scans: bool,
     /// The hot threshold, in whole milliseconds.
     pub threshold: Duration,
+    /// Base pages that the kernel poisons at once.
+    pub chunk: Pages,
     /// The maximum of base pages promoted per second; `None` for no limit.
     pub rate: Option<Pages>,
     /// Time between two series of scans; zero within a series.
@@ -207,7 +223,12 @@ impl Steering {
     pub fn course(&self) -> Course {
         let threshold = Duration::from_millis(self.threshold.as_millis() as u64);
         let (scans, pause) = (self.scanning.is_on(), self.scanning.pause());
-        Course { scans, threshold, rate: self.rate(), pause }
+        Course { scans, threshold, chunk: self.chunk(), rate: self.rate(), pause }
+    }
+
+    fn chunk(&self) -> Pages {
+        let wanted = self.victims.pages.0.saturating_mul(CHUNK_PER_VICTIM);
+        Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
     }
 
     fn rate(&self) -> Option<Pages> {

@@ -1,7 +1,9 @@
 //! The times at which the kernel scans.
 //!
 //! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. A *pass*
-//! is one scan of the tenants' slow memory; passes that follow each other are a *series*. The next
+//! is one scan of the tenants' slow memory; passes that follow each other are a *series*. A pass
+//! ends when all pages were scanned and had the threshold's time to be accessed, or as soon as no
+//! victim is left: a further promotion would displace a page in use. The next
 //! count of the idle pages shows the gain of a pass. A promoted page takes the place of an idle
 //! one, or a free one. If it is used, there is one idle or free page less, one victim. If the
 //! promoted pages were accessed by chance, they are idle themselves, and the victims are as many as
@@ -226,8 +228,10 @@ impl Scanning {
         if scanned.is_none() && (is_complete || now.since(*since) >= MAX_PASS) {
             *scanned = Some(now);
         }
+        // Without a victim a promotion displaces a page in use.
+        let has_victims = pass.promoted < of.victims.pages.0;
         // The pages that were poisoned last have the threshold's time to be accessed.
-        if scanned.is_none_or(|at| now.since(at) < of.threshold) {
+        if has_victims && scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
         let (series, took) = (*series, now.since(*since));
@@ -301,6 +305,7 @@ mod tests {
         let (mut counts, mut passes) = (Counts::default(), passes.iter().copied());
         let mut on = Vec::new();
         let mut is_scanned = false;
+        let mut counted = victims;
         for n in 0..tenths {
             if scanning.is_on() && !is_scanned {
                 let (promoted, left) = passes.next().unwrap_or((0, victims));
@@ -311,7 +316,10 @@ mod tests {
                 counts.demoted += promoted;
             }
             is_scanned = scanning.is_on() && !is_scanned;
-            scanning.update(tenth(n), counts, &of(victims), true);
+            if !scanning.is_on() {
+                counted = victims;
+            }
+            scanning.update(tenth(n), counts, &of(counted), true);
             on.extend(scanning.is_on().then_some(n));
         }
         on
@@ -351,9 +359,10 @@ mod tests {
 
     #[test]
     fn pages_promoted_by_chance_end_a_series() {
-        // The first pass finds what is in use; the second one's pages are soon idle.
+        // The first pass finds what is in use; the second one's pages are soon idle, and it ends
+        // early, because 100 victims were left.
         let (first, second) = ((300, 100), (300, 400));
-        assert_eq!(on(400, &[first, second], 15), [0, 1, 3, 4]);
+        assert_eq!(on(400, &[first, second], 15), [0, 1, 3]);
     }
 
     #[test]
@@ -402,6 +411,19 @@ mod tests {
         assert_eq!((scanning.wants_count(), scanning.without_room(None)), (true, Pages(600)));
         assert_eq!(scanning.without_room(Some(Pages(400))), Pages(100), "the rate allows 400");
         assert_eq!(scanning.without_room(Some(Pages(200))), Pages(0));
+    }
+
+    #[test]
+    fn pass_ends_with_the_last_victim() {
+        let ends_with = |promoted| {
+            let mut scanning = Scanning::new(COSTS);
+            scanning.update(tenth(0), Counts::default(), &of(400), true);
+            let counts = Counts { poisoned: 500, promoted, ..Counts::default() };
+            scanning.update(tenth(1), counts, &of(400), false);
+            scanning.wants_count()
+        };
+        assert!(!ends_with(399));
+        assert!(ends_with(400));
     }
 
     #[test]

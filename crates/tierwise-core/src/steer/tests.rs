@@ -93,3 +93,9 @@ fn few_candidates_lengthen_the_threshold() {
 fn excess_candidates_lower_the_threshold() {
     assert_eq!(thresholds(&[200_000]), [100, 50]);
 }
+
+#[test]
+fn few_victims_make_chunks_small() {
+    let chunk = |victims| Steering::new(COSTS).update(second(0), &idle(500, victims), true).chunk.0;
+    assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [4096, 56_000, 65_536]);
+}

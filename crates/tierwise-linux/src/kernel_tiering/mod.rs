@@ -27,10 +27,11 @@ pub use idle::{AGE_GAP, age, idle_pages, make_room};
 use switch::KnobStep;
 
 /// The settings that steering takes.
-pub const KNOBS: [Knob; 7] = [
+pub const KNOBS: [Knob; 8] = [
     Knob::DemotionEnabled,
     Knob::PromoteRateLimit,
     Knob::HotThreshold,
+    Knob::ScanSize,
     Knob::ScanPeriodMin,
     Knob::ScanPeriodMax,
     Knob::ScanDelay,
@@ -108,6 +109,7 @@ mod tests {
         let debug = roots.sys.join("kernel/debug/sched/numa_balancing");
         for (name, value) in [
             ("hot_threshold_ms", "1000"),
+            ("scan_size_mb", "256"),
             ("scan_period_min_ms", "1000"),
             ("scan_period_max_ms", "60000"),
             ("scan_delay_ms", "1000"),
@@ -121,7 +123,8 @@ mod tests {
 
     fn course(scans: bool, rate: Option<Pages>) -> Course {
         let pause = if scans { Duration::ZERO } else { Duration::from_secs(7) };
-        Course { scans, threshold: Duration::from_millis(40), rate, pause }
+        let (threshold, chunk) = (Duration::from_millis(40), Pages(8192));
+        Course { scans, threshold, chunk, rate, pause }
     }
 
     fn limits(most: Bytes, balances: bool) -> SteeringLimits {
@@ -141,11 +144,11 @@ mod tests {
             follow(&mut settings, &roots, &course(scans, rate), &limits).unwrap();
             shown()
         };
-        let scanning = ["1", "1024", "40", "100", "100", "100", "2"];
+        let scanning = ["1", "1024", "40", "32", "100", "100", "100", "2"];
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
-        assert_eq!(shown()[6], "0", "no scan");
+        assert_eq!(shown()[7], "0", "no scan");
         stop(&mut settings).unwrap();
         assert_eq!(shown(), before);
         assert_eq!(Knob::DamonStat.read(&roots).unwrap(), "0", "taken for another purpose");

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tierwise_core::steer::{Course, PERIOD};
-use tierwise_core::units::Bytes;
+use tierwise_core::units::{Bytes, Pages};
 
 use super::SteeringLimits;
 use crate::process::resident::PAGE_SIZE;
@@ -29,8 +29,13 @@ pub(super) enum KnobStep {
 }
 
 /// The settings of a balancing kernel that are its own between two scans.
-const BALANCING: &[Knob] =
-    &[Knob::ScanPeriodMin, Knob::ScanPeriodMax, Knob::ScanDelay, Knob::NumaBalancing];
+const BALANCING: &[Knob] = &[
+    Knob::ScanSize,
+    Knob::ScanPeriodMin,
+    Knob::ScanPeriodMax,
+    Knob::ScanDelay,
+    Knob::NumaBalancing,
+];
 
 /// The steps to a course, in order, if `kernel.numa_balancing` is now `mode`.
 pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<KnobStep> {
@@ -44,6 +49,7 @@ pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<
     if course.scans {
         // The first scan of a process would wait for a second more.
         steps.push(KnobStep::Set(Knob::ScanDelay, milliseconds(PERIOD)));
+        steps.push(KnobStep::Set(Knob::ScanSize, mebibytes(course.chunk)));
     }
     match (course.scans, is_on) {
         (true, true) => steps.extend(period(PERIOD)),
@@ -65,9 +71,12 @@ fn period(period: Duration) -> [KnobStep; 2] {
 /// The kernel counts whole MiB per second, and takes 0 for no promotion at all.
 fn rate_limit(course: &Course, limits: &SteeringLimits) -> u64 {
     let most = (limits.most.0 >> 20).clamp(1, NO_LIMIT);
-    let wanted =
-        course.rate.map_or(NO_LIMIT, |pages| (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1));
-    wanted.min(most)
+    course.rate.map_or(NO_LIMIT, mebibytes).min(most)
+}
+
+/// In whole MiB, at least one.
+fn mebibytes(pages: Pages) -> u64 {
+    (pages.0.saturating_mul(PAGE_SIZE) >> 20).max(1)
 }
 
 fn milliseconds(duration: Duration) -> u64 {
@@ -77,7 +86,6 @@ fn milliseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tierwise_core::units::Pages;
 
     use super::*;
 
@@ -91,7 +99,8 @@ mod tests {
             rate in prop::option::of(any::<u64>().prop_map(Pages)),
         ) {
             let threshold = Duration::from_millis(40);
-            let course = Course { scans, threshold, rate, pause: Duration::from_secs(7) };
+            let (chunk, pause) = (Pages(4096), Duration::from_secs(7));
+            let course = Course { scans, threshold, chunk, rate, pause };
             let limits = SteeringLimits { most: Bytes(1 << 30), balances, free: Bytes(free) };
             let steps = steps(&course, &limits, mode);
             let at = |step: &KnobStep| steps.iter().position(|s| s == step);

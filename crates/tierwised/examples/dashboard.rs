@@ -220,6 +220,7 @@ fn counters(second: u64) -> DaemonCounters {
         demoted_unmanaged_bytes: 0,
         faults: Vec::new(),
         external_migrations: 17,
+        unpaid_pages: 0,
         samples: second * 850,
         blocks: 99_000,
     }

@@ -225,6 +225,10 @@ pub struct DaemonCounters {
     pub faults: Vec<FaultCount>,
     /// Pages that the kernel or another program moved.
     pub external_migrations: u64,
+    /// Base pages not exchanged, because the copies would take more time than the exchange saves;
+    /// counted at each search.
+    #[serde(default)]
+    pub unpaid_pages: u64,
     /// Samples of accesses handled.
     pub samples: u64,
     /// Blocks of memory that are managed.

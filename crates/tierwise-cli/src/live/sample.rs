@@ -35,6 +35,7 @@ pub fn snapshot() -> Snapshot {
             faults: Vec::new(),
             pages_in_doubt: 0,
             external_migrations: 2,
+            unpaid_pages: 0,
             samples: 0,
             blocks: 65_536,
         },

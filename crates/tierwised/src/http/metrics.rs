@@ -120,6 +120,14 @@ pub(super) const METRICS: &[Metric] = &[
         },
     ),
     counter(
+        "unpaid_pages",
+        "",
+        &[],
+        "Base pages not exchanged, because the copies would take more time than the exchange \
+         saves; counted at each search.",
+        |s, out| out.one(s.counters.unpaid_pages),
+    ),
+    counter(
         "pages_in_doubt",
         "",
         &[],

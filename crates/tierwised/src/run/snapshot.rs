@@ -141,6 +141,7 @@ impl Daemon {
             demoted_unmanaged_bytes: self.unmanaged.demoted().0,
             faults: faults(&self.world),
             external_migrations: metrics.external_migrations,
+            unpaid_pages: metrics.unpaid.0,
             pages_in_doubt: self.world.pages_in_doubt(),
             samples: metrics.samples,
             blocks: self.world.blocks() as u64,

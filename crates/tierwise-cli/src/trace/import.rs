@@ -61,7 +61,7 @@ pub struct Import {
     #[arg(long, value_name = "NUMBER", default_value_t = INSTRUCTIONS_PER_ACCESS,
           value_parser = whole(1..=1_000_000_u64))]
     instructions_per_access: u64,
-    /// Limit of the recorded pages; the import takes some 80 bytes for each.
+    /// Limit of the recorded pages; the import takes up to 130 bytes for each.
     #[arg(long, value_name = "SIZE", default_value = "16GiB", value_parser = memory)]
     max_memory: Bytes,
     /// Replace an existing file.

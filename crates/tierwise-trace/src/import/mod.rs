@@ -38,10 +38,6 @@ pub(crate) const PAGE_SHIFT: u32 = 12;
 /// stores (2 to 3; traces/README.md).
 pub const INSTRUCTIONS_PER_ACCESS: u64 = 100;
 
-/// Limit of an import's distinct pages, in bytes. The importer takes some 80 bytes for each page,
-/// so this is about 340 MB.
-pub const MAX_MEMORY: u64 = 16 << 30;
-
 /// Options of an import. Each format uses those that apply to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImportOptions {

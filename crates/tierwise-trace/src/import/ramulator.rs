@@ -36,7 +36,7 @@ pub(super) fn read_instructions(
     windows: &mut WindowBuilder<'_>,
 ) -> Result<(), ImportProblem> {
     for_each(input, &mut |line| {
-        if let Some((before, load, store)) = instruction(line)? {
+        if let Some(Step { before, load, store }) = step(line)? {
             windows.execute(before + 1)?;
             windows.access(load, 1, false)?;
             if let Some(store) = store {
@@ -67,8 +67,18 @@ fn access(line: &[u8]) -> Result<Option<(u64, bool)>, &'static str> {
     }
 }
 
-/// The instructions before a CPU trace's load, its address, and that of the store.
-fn instruction(line: &[u8]) -> Result<Option<(u64, u64, Option<u64>)>, &'static str> {
+/// A line of a CPU trace.
+#[derive(Debug, PartialEq, Eq)]
+struct Step {
+    /// Instructions before the load.
+    before: u64,
+    /// Address of the load.
+    load: u64,
+    /// Address of the store, if there is one.
+    store: Option<u64>,
+}
+
+fn step(line: &[u8]) -> Result<Option<Step>, &'static str> {
     /// Ramulator reads the number as an int.
     const MAX: u64 = i32::MAX as u64;
     let words = words(line)?;
@@ -82,7 +92,7 @@ fn instruction(line: &[u8]) -> Result<Option<(u64, u64, Option<u64>)>, &'static 
     if before > MAX {
         return Err("the number of instructions is above 2147483647");
     }
-    Ok(Some((before, address(load)?, store.map(address).transpose()?)))
+    Ok(Some(Step { before, load: address(load)?, store: store.map(address).transpose()? }))
 }
 
 #[cfg(test)]
@@ -103,11 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_an_instruction_may_miss() {
-        assert_eq!(instruction(b"3 64 128"), Ok(Some((3, 64, Some(128)))));
-        assert_eq!(instruction(b"0 64"), Ok(Some((0, 64, None))));
+    fn store_of_a_step_is_optional() {
+        let read = |before, load, store| Ok(Some(Step { before, load, store }));
+        assert_eq!(step(b"3 64 128"), read(3, 64, Some(128)));
+        assert_eq!(step(b"0 64"), read(0, 64, None));
         for wrong in [&b"3"[..], b"3 4 5 6", b"-1 4", b"2147483648 4", b"3 LD"] {
-            assert!(instruction(wrong).is_err(), "{wrong:?}");
+            assert!(step(wrong).is_err(), "{wrong:?}");
         }
     }
 }

@@ -9,11 +9,15 @@ pub(super) fn word(record: &[u8], at: usize) -> u64 {
     record[at..at + 8].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
+/// Takes the offset and the bytes of a record.
+pub(super) type TakeRecord<'a, const N: usize> =
+    dyn FnMut(u64, &[u8; N]) -> Result<(), ImportProblem> + 'a;
+
 /// Calls `take` with the offset and the bytes of each record of `N` bytes. Refuses a part of one at
 /// the end.
 pub(super) fn for_each<const N: usize>(
     input: &mut dyn BufRead,
-    take: &mut dyn FnMut(u64, &[u8; N]) -> Result<(), ImportProblem>,
+    take: &mut TakeRecord<'_, N>,
 ) -> Result<(), ImportProblem> {
     let mut offset = 0;
     loop {

@@ -16,6 +16,7 @@ if ! "$venv/bin/codespell" --version >/dev/null 2>&1 ||
 fi
 # Seeds, traces, models and pictures are data; the lock file has names of packages.
 git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt' ':!:*.onnx' \
+    ':!:crates/tierwise-trace/tests/foreign' \
     ':!:*.svg' ':!:*.png' ':!:Cargo.lock' ':!:models' |
     xargs -0 "$venv/bin/codespell" --ignore-words .codespell-ignore
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml

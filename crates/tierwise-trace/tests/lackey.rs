@@ -6,10 +6,11 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use common::{ONE_WINDOW, compile, prepare, recorder_directory, run, windows_of};
 use tierwise_trace::cache::parse_geometry;
-use tierwise_trace::import::lackey::{ImportError, ImportOptions, import};
+use tierwise_trace::import::{ImportError, ImportFormat, ImportOptions, import};
 use tierwise_trace::record::record;
 use tierwise_trace::writer::WriterOptions;
 use tierwise_trace::{PageAccess, Window};
@@ -18,7 +19,11 @@ fn options(window: u64, llc: &str) -> ImportOptions {
     ImportOptions {
         command: vec!["known".into()],
         window_instructions: window,
-        llc: parse_geometry(llc).unwrap(),
+        llc: Some(parse_geometry(llc).unwrap()),
+        interval: Duration::from_secs(1),
+        instructions_per_ns: 1.0,
+        instructions_per_access: 1,
+        max_memory: 1 << 30,
         writer: WriterOptions::default(),
     }
 }
@@ -26,7 +31,8 @@ fn options(window: u64, llc: &str) -> ImportOptions {
 fn imported(text: &str, options: &ImportOptions) -> Result<Vec<Window>, ImportError> {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out.twt");
-    let result = import(text.as_bytes(), Path::new("trace.txt"), &out, options);
+    let name = Path::new("trace.txt");
+    let result = import(ImportFormat::Lackey, text.as_bytes(), name, &out, options);
     assert_eq!(out.exists(), result.is_ok());
     result.map(|_| windows_of(&out))
 }

@@ -1,13 +1,14 @@
 //! `tierwise trace`: inspect, cut and convert traces.
 
-mod convert;
 mod cut;
+mod export;
+mod import;
 mod info;
 mod stat;
 
 use clap::{Args, Subcommand};
 
-pub use convert::llc;
+pub use import::llc;
 
 use crate::failure::CommandResult;
 
@@ -29,8 +30,8 @@ enum Action {
     Info(info::Info),
     Stat(stat::StatCommand),
     Cut(cut::CutCommand),
-    Export(convert::Export),
-    Import(convert::Import),
+    Export(export::Export),
+    Import(import::Import),
 }
 
 impl TraceCommand {

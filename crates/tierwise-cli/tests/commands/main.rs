@@ -8,6 +8,7 @@ mod bounded;
 mod common;
 mod conform;
 mod explain;
+mod foreign;
 mod numbers;
 mod profile;
 mod recipe_numbers;

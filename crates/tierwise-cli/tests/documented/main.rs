@@ -47,7 +47,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
         ],
     ),
     ("it records with the plugin, which is built apart", &["tierwise record -o"]),
-    ("it needs valgrind", &["valgrind "]),
+    ("it needs a tool of others", &["valgrind ", "perf ", "damo ", "cachesim "]),
     ("it trains for hours", &["S=", "python -m tierwise.train"]),
 ];
 
@@ -84,6 +84,14 @@ impl Place {
         fs::write(place.0.path().join("ls.txt"), lines.collect::<String>()).unwrap();
         for trace in ["mine.twt", "a.twt", "shop.twt"] {
             place.succeeds(&format!("tierwise trace import ls.txt {trace}"));
+        }
+        let foreign = project().join("crates/tierwise-trace/tests/foreign");
+        for (recording, name) in [
+            ("walk.champsimtrace.xz", "mcf.champsimtrace.xz"),
+            ("faults.perf", "mem.txt"),
+            ("stairs.damo", "damon.data"),
+        ] {
+            fs::copy(foreign.join(recording), place.0.path().join(name)).unwrap();
         }
         // A recording with the mark that the help cuts at.
         symlink("traces/a.twt", place.0.path().join("all.twt")).unwrap();

@@ -1,6 +1,8 @@
-//! Traces as tables for other tools: CSV, and Parquet with the feature `parquet`.
+//! Traces for other tools: tables as CSV, and as Parquet with the feature `parquet`; requests for
+//! simulators of caches.
 
 mod csv;
+mod oracle_general;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod table;
@@ -11,6 +13,7 @@ use std::path::Path;
 use crate::writer::beside;
 use crate::{TraceError, WindowSource};
 
+pub use oracle_general::export_oracle_general;
 pub use table::TraceTable;
 
 /// The format of an exported table.

@@ -22,6 +22,7 @@ const TEXTS: &[&str] = &[
     "adaptive_interval",
     "background_demotion",
     "thrash_control",
+    "outlook",
 ];
 
 /// Values that no key takes, as TOML.

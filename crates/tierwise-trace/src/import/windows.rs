@@ -22,7 +22,7 @@ pub(super) fn instructions(ns: u64, options: &ImportOptions) -> u64 {
 /// A page, by its address space (a process, or an object) and its page number there.
 type PageKey = (u64, u64);
 
-/// PageCounts of a page's accesses.
+/// Counts of a page's accesses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PageCounts {
     pub(super) loads: u32,
@@ -75,7 +75,7 @@ impl<'a> WindowBuilder<'a> {
         self.options
     }
 
-    /// PageCounts a record that cannot become an access, for this reason.
+    /// Counts a record that cannot become an access, for this reason.
     pub(super) fn skip(&mut self, reason: &'static str) {
         match self.skipped.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, count)) => *count += 1,
@@ -83,7 +83,7 @@ impl<'a> WindowBuilder<'a> {
         }
     }
 
-    /// PageCounts executed instructions. They start a window if the current one is full.
+    /// Counts executed instructions. They start a window if the current one is full.
     pub(super) fn execute(&mut self, instructions: u64) -> Result<(), ImportProblem> {
         if self.window.instructions >= self.options.window_instructions.max(1) {
             self.close()?;

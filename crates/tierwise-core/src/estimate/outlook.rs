@@ -307,8 +307,8 @@ fn class(count: u16, is_rising: bool, page: PageId, pages: &PageTable) -> usize 
 ///
 /// A check finds one access of a page or many in its time. If they are independent of each other,
 /// the share of the checks that found none is `exp(-n)` for `n` accesses per check. If every check
-/// found one, as many count as if the next one had not. An access is [`MISSES_PER_ACCESS`] misses of
-/// each base page.
+/// found one, as many count as if the next one had not. An access is [`MISSES_PER_ACCESS`] misses
+/// of each base page.
 fn accesses(samples: f64, meaning: SampleMeaning, checks: u32, frames: u64) -> f64 {
     match meaning {
         SampleMeaning::Misses(period) => samples * period / frames as f64,

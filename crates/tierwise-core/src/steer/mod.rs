@@ -52,9 +52,9 @@ pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 /// kernel keeps the time of scans below a thirty-second part of each thread's CPU time.
 pub const PERIOD: Duration = Duration::from_millis(100);
 
-/// The bounds of a chunk in base pages: the kernel's default (`sysctl_numa_balancing_scan_size`, 256
-/// MiB) and a sixteenth of it. The kernel poisons smaller chunks more often, so that a scan takes as
-/// long.
+/// The bounds of a chunk in base pages: the kernel's default (`sysctl_numa_balancing_scan_size`,
+/// 256 MiB) and a sixteenth of it. The kernel poisons smaller chunks more often, so that a scan
+/// takes as long.
 pub const CHUNK: RangeInclusive<u64> = 4096..=65536;
 
 /// Pages of a chunk per victim. Most faults of a larger chunk would find no victim left; a smaller

@@ -58,8 +58,9 @@ fn idle_in(generations: &[Generation]) -> impl Iterator<Item = IdlePages> + '_ {
     })
 }
 
-/// Makes a generation of the tenants' control groups on some nodes. After two of them [`idle_pages`]
-/// shows which pages were not accessed in between. Returns the CPU time that it took.
+/// Makes a generation of the tenants' control groups on some nodes. After two of them
+/// [`idle_pages`] shows which pages were not accessed in between. Returns the CPU time that it
+/// took.
 ///
 /// # Errors
 /// There are no generations, or the kernel refuses to make one.

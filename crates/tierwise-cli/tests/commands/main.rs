@@ -12,3 +12,4 @@ mod numbers;
 mod profile;
 mod recipe_numbers;
 mod streams;
+mod sweep;

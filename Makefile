@@ -41,7 +41,8 @@ help:
 	@echo "make record          record the shipped traces again (about an hour)"
 	@echo "make bench           measure; docs/performance.md lists the measurements"
 	@echo "make fuzz            run each fuzz target for a minute (needs a nightly toolchain)"
-	@echo "make docs            generate docs/cli.md"
+	@echo "make docs            generate docs/cli.md, run the tutorials and build the documentation's"
+	@echo "                     pages into target/site"
 
 # Without what no row of the table needs: `make install` builds all.
 run: needs-run needs-cargo
@@ -121,10 +122,11 @@ lab-bench: build recorder lab
 lab-shell: lab
 	$(TIERLAB) shell
 
-docs: needs-cargo
+docs: needs-cargo needs-python
 	scripts/build-dev.sh
 	target/debug/tierwise reference > docs/cli.md.tmp
 	mv docs/cli.md.tmp docs/cli.md
+	scripts/build-site.sh
 
 docs-check: needs-cargo
 	scripts/check-docs.sh

@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# Builds the Python package into target/venv and runs its tests.
+# Builds the Python package into target/venv, and runs its checks, its tests and the tutorials.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/target/venv
-if ! "$venv/bin/python" -c "import gymnasium, mypy, numpy, pytest" 2>/dev/null ||
-    [ ! -x "$venv/bin/maturin" ]; then
-    echo "test-python: setting up target/venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet "maturin>=1.9.4,<2" gymnasium mypy numpy pytest
-fi
+# The command shares results with the package, and the tutorials use it.
+scripts/build-dev.sh
+scripts/python-venv.sh
 cd python
-VIRTUAL_ENV=$venv "$venv/bin/maturin" develop --quiet
-"$venv/bin/mypy" tierwise tests
+"$venv/bin/mypy" tierwise tests examples
+"$venv/bin/stubtest" --mypy-config-file pyproject.toml tierwise._tierwise
 "$venv/bin/pytest" -q

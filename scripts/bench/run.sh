@@ -29,3 +29,6 @@ started=$(date +%s)
 target/release/tierwise compare scenarios/recorded/*.toml --html "$out/report.html" \
     > "$out/compare.txt"
 echo "{\"seconds\":$(($(date +%s) - started))}" | tee "$out/compare.json"
+
+echo "== a sweep of 10,000 units, beside the simulations"
+scripts/bench/sweep.sh target/release/tierwise 2>&1 | tee "$out/sweep.txt"

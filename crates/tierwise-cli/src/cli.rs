@@ -5,7 +5,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::failure::CommandResult;
 use crate::{
     advise, compare, config, conform, daemon, doctor, explain, generate, policies, profile, record,
-    record_live, reproduce, restore, scenario, simulate, status, top, trace,
+    record_live, reproduce, restore, scenario, simulate, status, sweep, top, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -46,6 +46,9 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 pub enum Command {
     Compare(compare::Compare),
     Simulate(simulate::Simulate),
+    Sweep(sweep::Sweep),
+    #[command(hide = true)]
+    SweepWorker(sweep::SweepWorker),
     Advise(advise::Advise),
     Explain(explain::Explain),
     Conform(conform::Conform),
@@ -73,6 +76,8 @@ impl Command {
         match self {
             Self::Compare(command) => command.execute(),
             Self::Simulate(command) => command.execute(),
+            Self::Sweep(command) => command.execute(),
+            Self::SweepWorker(command) => command.execute(),
             Self::Advise(command) => command.execute(),
             Self::Conform(command) => command.execute(),
             Self::Explain(command) => command.execute(),

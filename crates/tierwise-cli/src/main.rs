@@ -32,6 +32,7 @@ mod run_file;
 mod scenario;
 mod simulate;
 mod status;
+mod sweep;
 mod table;
 mod top;
 mod trace;

@@ -13,6 +13,7 @@
 //! ```
 
 use crate::estimate::slowdown::Classifier;
+use crate::stage::Estimator;
 
 /// The state of a tenant, the input of its agent (MTAT, section 3.2.1). Each field is from 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -81,6 +82,14 @@ pub trait Learning: Send + Sync {
     /// The model cannot be read, is not a classifier, or was trained on other features.
     fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
         Err(format!("no learner of this program can run the model \"{model}\""))
+    }
+
+    /// Makes the estimator of recipes whose algorithm is "external".
+    ///
+    /// # Errors
+    /// The program that runs the engine supplies none.
+    fn estimator(&self) -> Result<Box<dyn Estimator>, String> {
+        Err("this program supplies no estimator; the Python package does".to_owned())
     }
 
     /// Returns the best allocation with the same sum that simulated annealing finds from `start`.

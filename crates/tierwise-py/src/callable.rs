@@ -1,11 +1,15 @@
-//! An agent that is a Python function: `agent(state, reward)` gives the action.
+//! What Python supplies to an engine: an agent that is a function, `agent(state, reward)` gives the
+//! action, and an estimator that is one ([`crate::arrays`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use tierwise_core::estimate::slowdown::Classifier;
 use tierwise_core::learn::{Agent, AgentState, Experience, Learning, Objective};
+use tierwise_core::stage::Estimator;
 
+use crate::arrays::ArrayStage;
 use crate::stop;
 
 /// A state in Python's form: usage ratio, access ratio, load.
@@ -31,24 +35,42 @@ pub(crate) fn action(action: f64) -> PyResult<f64> {
 /// A function's exception, kept until the run that it ended returns.
 pub(crate) type Thrown = Arc<Mutex<Option<PyErr>>>;
 
-/// Makes the agent. Everything else is left to the learner that ships.
+/// Makes the agent and the estimator. Everything else is left to the learner that ships.
 pub(crate) struct Callable {
-    function: Arc<Py<PyAny>>,
+    agent: Option<Arc<Py<PyAny>>>,
+    estimator: Option<ArrayStage>,
     thrown: Thrown,
     others: Arc<dyn Learning>,
 }
 
 impl Callable {
-    /// Calls `function`, and keeps its exception in `thrown`.
-    pub(crate) fn new(function: Py<PyAny>, thrown: Thrown) -> Self {
-        Self { function: Arc::new(function), thrown, others: tierwise_learn::learning() }
+    /// Calls the functions that are given, and keeps their exception in `thrown`.
+    pub(crate) fn new(
+        agent: Option<Py<PyAny>>,
+        estimator: Option<ArrayStage>,
+        thrown: Thrown,
+    ) -> Self {
+        let others = tierwise_learn::learning();
+        Self { agent: agent.map(Arc::new), estimator, thrown, others }
     }
 }
 
 impl Learning for Callable {
-    fn agent(&self, _: Option<&str>, _: u64) -> Result<Box<dyn Agent>, String> {
-        let (function, thrown) = (Arc::clone(&self.function), Arc::clone(&self.thrown));
+    fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String> {
+        let Some(function) = &self.agent else { return self.others.agent(model, seed) };
+        let (function, thrown) = (Arc::clone(function), Arc::clone(&self.thrown));
         Ok(Box::new(CallableAgent { function, thrown, reward: None, learned: 0 }))
+    }
+
+    fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
+        self.others.classifier(model)
+    }
+
+    fn estimator(&self) -> Result<Box<dyn Estimator>, String> {
+        match &self.estimator {
+            Some(stage) => Ok(Box::new(stage.start(Arc::clone(&self.thrown)))),
+            None => self.others.estimator(),
+        }
     }
 
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {

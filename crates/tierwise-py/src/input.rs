@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use pyo3::PyResult;
+use pyo3::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::scenario::Scenario;
+use tierwise_sweep::set;
 use tierwise_trace::pipe;
 use toml::{Table, Value};
 
@@ -28,15 +29,26 @@ pub(crate) struct ScenarioChanges<'a> {
 /// # Errors
 /// `FileNotFoundError`, or an error in the file or a change.
 pub(crate) fn scenario(path: &Path, changes: &ScenarioChanges<'_>) -> PyResult<Scenario> {
-    let text = text(path)?;
+    scenario_of(path, &text(path)?, changes)
+}
+
+/// A scenario whose text the caller has, changed. Paths in it start at the path's directory.
+///
+/// # Errors
+/// An error in the text or a change.
+pub(crate) fn scenario_of(
+    path: &Path,
+    text: &str,
+    changes: &ScenarioChanges<'_>,
+) -> PyResult<Scenario> {
     let base = path.parent().unwrap_or(Path::new("."));
     let file = path.to_string_lossy();
     // The unchanged file is parsed first, because only its lines are the user's.
-    let scenario = Scenario::parse(&file, &text, base).map_err(refuse)?;
+    let scenario = Scenario::parse(&file, text, base).map_err(refuse)?;
     if changes.overrides.is_none() && changes.load.is_none() {
         return Ok(scenario);
     }
-    let changed = changed(&file, &text, changes).map_err(refuse)?;
+    let changed = changed(&file, text, changes).map_err(refuse)?;
     Scenario::parse(&format!("{file} with overrides"), &changed, base).map_err(refuse)
 }
 
@@ -103,21 +115,10 @@ fn workloads(root: &mut Table) -> impl Iterator<Item = &mut Table> {
     all.into_iter().flatten().filter_map(Value::as_table_mut)
 }
 
-/// Sets the value at a path, and creates the missing tables of that path.
-fn set(root: &mut Table, path: &str, value: Value) -> Result<(), String> {
-    let mut keys = path.split('.');
-    let last = keys.next_back().unwrap_or_default();
-    let mut table = root;
-    while let Some(key) = keys.next() {
-        if key == "workload" {
-            let name = keys.next().ok_or("name the workload, as in workload.NAME.weight")?;
-            let named = |w: &&mut Table| w.get("name").and_then(Value::as_str) == Some(name);
-            table = workloads(table).find(named).ok_or(format!("no workload is called {name}"))?;
-            continue;
-        }
-        let next = table.entry(key).or_insert_with(|| Value::Table(Table::new()));
-        table = next.as_table_mut().ok_or(format!("{key} is no table"))?;
-    }
-    table.insert(last.to_owned(), value);
-    Ok(())
+/// TOML text of a JSON object.
+#[pyfunction]
+pub(crate) fn to_toml(json: &str) -> PyResult<String> {
+    let table: Table = serde_json::from_str(json)
+        .map_err(|error| refuse(format!("{error}; allowed: what TOML can hold, so no None")))?;
+    toml::to_string(&table).map_err(refuse)
 }

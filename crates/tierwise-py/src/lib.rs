@@ -6,11 +6,15 @@
 //! ([`environment::Environment`], for Gymnasium). [`sac::PythonSac`] is the learner that ships with
 //! Tierwise.
 //!
+//! [`arrays`] is the estimator that a Python function of arrays decides, [`trace`] reads traces
+//! into columns, and [`sweep`] is `tierwise-sweep`, for any executor.
+//!
 //! Python's lock is released while a simulation runs. Structured data crosses to Python as JSON
 //! text, which the package converts to dictionaries.
 
 #![warn(unreachable_pub)]
 
+mod arrays;
 mod callable;
 mod environment;
 mod error;
@@ -20,7 +24,9 @@ mod running;
 mod sac;
 mod simulation;
 mod stop;
+mod sweep;
 mod switch;
+mod trace;
 
 /// The Python module `_tierwise`.
 #[pyo3::pymodule]
@@ -30,7 +36,13 @@ mod _tierwise {
     #[pymodule_export]
     use crate::error::TierwiseError;
     #[pymodule_export]
+    use crate::input::to_toml;
+    #[pymodule_export]
     use crate::sac::PythonSac;
     #[pymodule_export]
     use crate::simulation::Simulation;
+    #[pymodule_export]
+    use crate::sweep::{PythonPlan, PythonStore, run_unit};
+    #[pymodule_export]
+    use crate::trace::read_trace;
 }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use tierwise_core::recipe::Recipe;
 use tierwise_sim::run::{Prepared, RunOptions, Watch, run};
 
+use crate::arrays::{ArrayStage, PythonEstimator};
 use crate::callable::{Callable, Thrown, leave};
 use crate::error::refuse;
 use crate::input::{self, ScenarioChanges};
@@ -32,15 +34,20 @@ pub struct Simulation {
 #[pymethods]
 impl Simulation {
     #[new]
-    #[pyo3(signature = (scenario, *, overrides=None, load=None))]
+    #[pyo3(signature = (scenario, *, text=None, overrides=None, load=None))]
     #[expect(clippy::needless_pass_by_value, reason = "Python's path is converted, not borrowed")]
     fn new(
         py: Python<'_>,
         scenario: PathBuf,
+        text: Option<&str>,
         overrides: Option<&str>,
         load: Option<f64>,
     ) -> PyResult<Self> {
-        let scenario = input::scenario(&scenario, &ScenarioChanges { overrides, load })?;
+        let changes = ScenarioChanges { overrides, load };
+        let scenario = match text {
+            Some(text) => input::scenario_of(&scenario, text, &changes)?,
+            None => input::scenario(&scenario, &changes)?,
+        };
         let switch = Arc::new(Switch::new());
         let learning = Arc::clone(&switch);
         let prepared = py.detach(|| Prepared::load(scenario)).map_err(refuse)?;
@@ -50,22 +57,33 @@ impl Simulation {
     }
 
     /// The result, and the timeline if an interval is given, as JSON.
-    #[pyo3(signature = (recipe, *, seed=1, agent=None, timeline_s=None))]
+    #[pyo3(signature = (
+        recipe, *, text=None, seed=1, agent=None, estimator=None, timeline_s=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn run(
         &mut self,
         py: Python<'_>,
         recipe: &str,
+        text: Option<&str>,
         seed: u64,
         agent: Option<Py<PyAny>>,
+        estimator: Option<PythonEstimator>,
         timeline_s: Option<f64>,
     ) -> PyResult<String> {
-        let recipe = input::recipe(recipe)?;
+        let recipe = match text {
+            Some(text) => Recipe::parse(recipe, text).map_err(refuse)?,
+            None => input::recipe(recipe)?,
+        };
         let timeline =
             timeline_s.map(|s| input::seconds("timeline_s", s, TIMELINE_S)).transpose()?;
         let options = RunOptions { seed, timeline, ..RunOptions::default() };
-        self.switch.set(match agent {
-            Some(function) => Arc::new(Callable::new(function, Arc::clone(&self.thrown))),
-            None => tierwise_learn::learning(),
+        self.switch.set(match (agent, estimator) {
+            (None, None) => tierwise_learn::learning(),
+            (agent, estimator) => {
+                let supplied = estimator.map(ArrayStage::of).transpose()?;
+                Arc::new(Callable::new(agent, supplied, Arc::clone(&self.thrown)))
+            }
         });
         let output = py.detach(|| {
             stop::unless_stopped(|| run(&self.prepared, &recipe, &options, &mut |_| ()))

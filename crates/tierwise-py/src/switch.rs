@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tierwise_core::estimate::slowdown::Classifier;
 use tierwise_core::learn::{Agent, Learning, Objective};
+use tierwise_core::stage::Estimator;
 
 /// The current learner.
 pub(crate) struct Switch(Mutex<Arc<dyn Learning>>);
@@ -26,6 +28,14 @@ impl Switch {
 impl Learning for Switch {
     fn agent(&self, model: Option<&str>, seed: u64) -> Result<Box<dyn Agent>, String> {
         self.get().agent(model, seed)
+    }
+
+    fn classifier(&self, model: &str) -> Result<Box<dyn Classifier>, String> {
+        self.get().classifier(model)
+    }
+
+    fn estimator(&self) -> Result<Box<dyn Estimator>, String> {
+        self.get().estimator()
     }
 
     fn anneal(&self, objective: &dyn Objective, start: &[u64], seed: u64) -> Vec<u64> {

@@ -13,3 +13,4 @@ mod numbers;
 mod profile;
 mod recipe_numbers;
 mod streams;
+mod sweep;

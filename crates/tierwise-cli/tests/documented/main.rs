@@ -44,6 +44,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
             "tierwise conform",
             "tierwise profile",
             "tierwise reproduce",
+            "tierwise sweep",
         ],
     ),
     ("it records with the plugin, which is built apart", &["tierwise record -o"]),
@@ -69,7 +70,7 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        for directory in ["scenarios", "recipes", "profiles"] {
+        for directory in ["scenarios", "recipes", "profiles", "sweeps"] {
             copy(&project().join(directory), &place.0.path().join(directory));
         }
         // Traces are large: they are linked. The help calls one of them a.
@@ -174,6 +175,8 @@ fn every_documented_toml_block_is_valid() {
             "tierwise scenario check block.toml"
         } else if kind.ends_with(": a recipe") {
             "tierwise compare SCENARIO.toml --policies static --recipe block.toml"
+        } else if kind.ends_with(": a sweep") {
+            "tierwise sweep block.toml --dry-run --out results"
         } else if kind.ends_with("tierwised.toml") {
             "tierwise config check --file-only block.toml"
         } else {

@@ -2,6 +2,7 @@
 
 mod adaptive_interval;
 mod clock;
+mod external;
 mod hint_fault;
 mod histogram;
 mod lru_scan;
@@ -35,6 +36,11 @@ pub const TABLE: &[StageRow<dyn Estimator>] = &[
         name: "clock",
         summary: "one reference bit per page and a clock hand",
         build: |section, ctx| Ok(Box::new(Clock::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "external",
+        summary: "the estimator of the program that runs the engine, such as one in Python",
+        build: external::build,
     },
     StageRow {
         name: "hint-fault",

@@ -34,6 +34,8 @@ pub enum Cell<'a> {
     Real(f64),
     /// For a [`ColumnKind::Text`] column.
     Text(&'a str),
+    /// No value, in a table with gaps.
+    Absent,
 }
 
 enum Cells {
@@ -42,21 +44,28 @@ enum Cells {
     Text(Vec<ByteArray>),
 }
 
+/// A column of the current row group.
+struct Column {
+    cells: Cells,
+    /// One definition level per row if the column has gaps: 1 for a value, 0 for none.
+    levels: Option<Vec<i16>>,
+}
+
 /// Writes a flat table as a Parquet file.
 pub struct ParquetTable<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    columns: Vec<Cells>,
+    columns: Vec<Column>,
     rows: usize,
 }
 
-fn column_type(name: &str, kind: ColumnKind) -> Result<Type, ParquetError> {
+fn column_type(name: &str, kind: ColumnKind, gaps: bool) -> Result<Type, ParquetError> {
     let physical = match kind {
         ColumnKind::Whole => Physical::INT64,
         ColumnKind::Real => Physical::DOUBLE,
         ColumnKind::Text => Physical::BYTE_ARRAY,
     };
     Type::primitive_type_builder(name, physical)
-        .with_repetition(Repetition::REQUIRED)
+        .with_repetition(if gaps { Repetition::OPTIONAL } else { Repetition::REQUIRED })
         .with_logical_type((kind == ColumnKind::Text).then_some(LogicalType::String))
         .build()
 }
@@ -67,16 +76,31 @@ impl<W: Write + Send> ParquetTable<W> {
     /// # Errors
     /// The file could not be written.
     pub fn new(out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
-        let types = columns.iter().map(|&(name, kind)| column_type(name, kind).map(Arc::new));
+        Self::start(out, columns, false)
+    }
+
+    /// Starts a file with these columns, each of whose cells may be absent.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn with_gaps(out: W, columns: &[(&str, ColumnKind)]) -> io::Result<Self> {
+        Self::start(out, columns, true)
+    }
+
+    fn start(out: W, columns: &[(&str, ColumnKind)], gaps: bool) -> io::Result<Self> {
+        let types = columns.iter().map(|&(name, kind)| column_type(name, kind, gaps).map(Arc::new));
         let fields = types.collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder("table").with_fields(fields).build()?;
         let compression = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(compression).build();
         let writer = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
-        let empty = |&(_, kind): &(&str, ColumnKind)| match kind {
-            ColumnKind::Whole => Cells::Whole(Vec::new()),
-            ColumnKind::Real => Cells::Real(Vec::new()),
-            ColumnKind::Text => Cells::Text(Vec::new()),
+        let empty = |&(_, kind): &(&str, ColumnKind)| {
+            let cells = match kind {
+                ColumnKind::Whole => Cells::Whole(Vec::new()),
+                ColumnKind::Real => Cells::Real(Vec::new()),
+                ColumnKind::Text => Cells::Text(Vec::new()),
+            };
+            Column { cells, levels: gaps.then(Vec::new) }
         };
         Ok(Self { writer, columns: columns.iter().map(empty).collect(), rows: 0 })
     }
@@ -89,8 +113,14 @@ impl<W: Write + Send> ParquetTable<W> {
         if row.len() != self.columns.len() {
             return Err(io::Error::other("a row does not fit its table's columns"));
         }
-        for (cells, cell) in self.columns.iter_mut().zip(row) {
-            match (cells, cell) {
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            if let Some(levels) = &mut column.levels {
+                levels.push(i16::from(*cell != Cell::Absent));
+                if *cell == Cell::Absent {
+                    continue;
+                }
+            }
+            match (&mut column.cells, cell) {
                 // Parquet's INT64 is signed; counts stay below 2^63.
                 (Cells::Whole(cells), Cell::Whole(n)) => cells.push(n.cast_signed()),
                 (Cells::Real(cells), Cell::Real(n)) => cells.push(*n),
@@ -105,8 +135,8 @@ impl<W: Write + Send> ParquetTable<W> {
     fn write_group(&mut self) -> io::Result<()> {
         self.rows = 0;
         let mut group = self.writer.next_row_group()?;
-        for cells in &mut self.columns {
-            write_column(&mut group, cells)?;
+        for column in &mut self.columns {
+            write_column(&mut group, column)?;
         }
         group.close()?;
         Ok(())
@@ -136,23 +166,25 @@ fn of_system(error: io::Error) -> io::Error {
 
 fn write_column<W: Write + Send>(
     group: &mut SerializedRowGroupWriter<'_, W>,
-    cells: &mut Cells,
+    column: &mut Column,
 ) -> io::Result<()> {
-    let Some(mut column) = group.next_column()? else {
+    let Some(mut out) = group.next_column()? else {
         return Err(io::Error::other("a table has more columns than its file"));
     };
-    match cells {
+    let levels = column.levels.as_mut().map(std::mem::take);
+    let levels = levels.as_deref();
+    match &mut column.cells {
         Cells::Whole(cells) => {
-            column.typed::<Int64Type>().write_batch(&std::mem::take(cells), None, None)?
+            out.typed::<Int64Type>().write_batch(&std::mem::take(cells), levels, None)?
         }
         Cells::Real(cells) => {
-            column.typed::<DoubleType>().write_batch(&std::mem::take(cells), None, None)?
+            out.typed::<DoubleType>().write_batch(&std::mem::take(cells), levels, None)?
         }
         Cells::Text(cells) => {
-            column.typed::<ByteArrayType>().write_batch(&std::mem::take(cells), None, None)?
+            out.typed::<ByteArrayType>().write_batch(&std::mem::take(cells), levels, None)?
         }
     };
-    column.close()?;
+    out.close()?;
     Ok(())
 }
 

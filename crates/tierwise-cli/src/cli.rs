@@ -4,8 +4,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::CommandResult;
 use crate::{
-    advise, compare, config, conform, daemon, doctor, explain, generate, policies, profile, record,
-    record_live, reproduce, restore, scenario, simulate, status, top, trace,
+    advise, compare, config, conform, daemon, doctor, explain, generate, plan, policies, profile,
+    record, record_live, reproduce, restore, scenario, simulate, status, top, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -47,6 +47,7 @@ pub enum Command {
     Compare(compare::Compare),
     Simulate(simulate::Simulate),
     Advise(advise::Advise),
+    Plan(plan::Plan),
     Explain(explain::Explain),
     Conform(conform::Conform),
     Policies(policies::Policies),
@@ -74,6 +75,7 @@ impl Command {
             Self::Compare(command) => command.execute(),
             Self::Simulate(command) => command.execute(),
             Self::Advise(command) => command.execute(),
+            Self::Plan(command) => command.execute(),
             Self::Conform(command) => command.execute(),
             Self::Explain(command) => command.execute(),
             Self::Policies(command) => command.execute(),

@@ -9,6 +9,7 @@ mod common;
 mod conform;
 mod explain;
 mod numbers;
+mod plan;
 mod profile;
 mod recipe_numbers;
 mod streams;

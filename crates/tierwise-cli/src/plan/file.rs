@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tierwise_core::config::{ConfigError, Document, Section};
+use tierwise_core::recipe::Recipe;
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
 use tierwise_core::units::Bytes;
 
@@ -79,6 +80,9 @@ impl PlanFile {
         let slowdown = limits.number_or("slowdown", DEFAULT_SLOWDOWN, 1.0..=1000.0)?;
         limits.finish()?;
         let names = root.texts("policies")?;
+        for name in &names {
+            check_policy(name).map_err(|problem| root.error("policies", problem))?;
+        }
         let policies = if names.is_empty() { vec!["static", "tpp", "tierwise"] } else { names };
         let plan = Self {
             currency: root.text("currency")?.unwrap_or("").trim().to_owned(),
@@ -119,6 +123,17 @@ impl PlanFile {
     }
 }
 
+/// Refuses a name that is no policy under which a program could run.
+fn check_policy(name: &str) -> Result<(), String> {
+    match Recipe::named(name) {
+        Err(error) => Err(error.problem),
+        Ok(recipe) if recipe.bound().is_some() => {
+            Err(format!("found \"{name}\", which is a bound; allowed: policies that run"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
 /// Reads an array of tables whose names are unique.
 fn each<T>(
     root: &Section<'_>,
@@ -149,42 +164,42 @@ fn module(section: &Section<'_>) -> Result<MemoryModule, ConfigError> {
     let missing =
         |key: &'static str, what: &str| section.error(key, format!("missing; write {what}"));
     let kinds = [("dram", Some(ModuleKind::Dram)), ("cxl", Some(ModuleKind::Cxl))];
+    let name = section.required_text("name")?;
     let kind = section.choice_or("kind", None, &kinds)?;
+    let capacity = section.bytes("capacity")?;
+    let load_ns = section.number("load_ns", 1.0..=1e6)?;
     let read_gbps = section.number("read_gbps", 0.001..=1e5)?;
+    let write_gbps = section.number("write_gbps", 0.001..=1e5)?;
+    let price = section.number("price", PRICES)?;
+    // Before a missing key is reported: a misspelt key is the error that the user made.
+    section.finish()?;
     let read_gbps = read_gbps.ok_or_else(|| missing("read_gbps", "the GB/s of one module"))?;
     Ok(MemoryModule {
-        name: section.required_text("name")?.to_owned(),
+        name: name.to_owned(),
         kind: kind.ok_or_else(|| missing("kind", "\"dram\" or \"cxl\""))?,
-        capacity: section
-            .bytes("capacity")?
-            .ok_or_else(|| missing("capacity", "a size, for instance \"16GiB\""))?,
-        load_ns: section
-            .number("load_ns", 1.0..=1e6)?
-            .ok_or_else(|| missing("load_ns", "the idle latency in nanoseconds"))?,
+        capacity: capacity.ok_or_else(|| missing("capacity", "a size such as \"16GiB\""))?,
+        load_ns: load_ns.ok_or_else(|| missing("load_ns", "the idle latency in nanoseconds"))?,
         read_gbps,
-        write_gbps: section.number_or("write_gbps", read_gbps, 0.001..=1e5)?,
-        price: section
-            .number("price", PRICES)?
-            .ok_or_else(|| missing("price", "the price of one module"))?,
+        write_gbps: write_gbps.unwrap_or(read_gbps),
+        price: price.ok_or_else(|| missing("price", "the price of one module"))?,
     })
 }
 
 fn machine(section: &Section<'_>) -> Result<BareMachine, ConfigError> {
     let slots = |key| section.whole(key, 0..=MAX_SLOTS);
-    let dram_slots = slots("dram_slots")?.filter(|&slots| slots > 0).ok_or_else(|| {
-        let problem = format!("missing or zero; write the number of slots, 1 to {MAX_SLOTS}");
-        section.error("dram_slots", problem)
-    })?;
-    let cxl_slots = slots("cxl_slots")?.unwrap_or(0);
+    let name = section.required_text("name")?;
     let price = section.number("price", PRICES)?;
-    Ok(BareMachine {
-        name: section.required_text("name")?.to_owned(),
-        price: price.ok_or_else(|| {
-            section.error("price", "missing; write the price without memory, or 0")
-        })?,
-        dram: counts(section, "dram_counts", dram_slots, 1)?,
-        cxl: counts(section, "cxl_counts", cxl_slots, 0)?,
-    })
+    let (dram_slots, cxl_slots) = (slots("dram_slots")?, slots("cxl_slots")?.unwrap_or(0));
+    let dram = counts(section, "dram_counts", dram_slots.unwrap_or(MAX_SLOTS), 1)?;
+    let cxl = counts(section, "cxl_counts", cxl_slots, 0)?;
+    section.finish()?;
+    if dram_slots.unwrap_or(0) == 0 {
+        let problem = format!("missing or zero; write the number of slots, 1 to {MAX_SLOTS}");
+        return Err(section.error("dram_slots", problem));
+    }
+    let price = price
+        .ok_or_else(|| section.error("price", "missing; write the price without memory, or 0"))?;
+    Ok(BareMachine { name: name.to_owned(), price, dram, cxl })
 }
 
 /// Reads how many modules may be fitted. The default is what keeps channels balanced: powers of

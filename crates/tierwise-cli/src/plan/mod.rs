@@ -146,15 +146,10 @@ impl Plan {
     }
 
     fn recipes(&self, plan: &PlanFile) -> Result<Vec<Recipe>, Failure> {
-        let from_plan = self.policy.is_empty();
-        let names = if from_plan { &plan.policies } else { &self.policy };
+        let names = if self.policy.is_empty() { &plan.policies } else { &self.policy };
         let mut recipes = Vec::new();
         for name in names {
-            let recipe = input::policy_that_runs(name.trim());
-            let recipe = recipe.map_err(|failure| {
-                let place = format!("{}: policies", self.plan.display());
-                if from_plan { failure.of(&place) } else { failure }
-            })?;
+            let recipe = input::policy_that_runs(name.trim())?;
             if !recipes.contains(&recipe) {
                 recipes.push(recipe);
             }

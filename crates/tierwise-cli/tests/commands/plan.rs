@@ -111,17 +111,19 @@ fn more_fast_memory_is_never_worse() {
     let answer = Planned::new().json();
     for program in ["first", "second"] {
         let its = list(&answer, "curves").iter().filter(|curve| curve["program"] == program);
-        let mut points: Vec<(u64, f64, f64)> = Vec::new();
+        let mut points: Vec<(u64, f64, f64, usize)> = Vec::new();
         for point in its.flat_map(|curve| list(curve, "points")) {
             let spread = &point["slowdown"];
             let (low, high) = (spread["low"].as_f64().unwrap(), spread["high"].as_f64().unwrap());
             let size = point["fast_bytes"].as_u64().unwrap();
-            match points.iter_mut().find(|(other, ..)| *other == size) {
-                Some(best) if best.2 <= high => {}
-                Some(best) => *best = (size, low, high),
-                None => points.push((size, low, high)),
+            match points.iter_mut().find(|other| other.0 == size) {
+                Some(best) if best.2 <= high => best.3 += 1,
+                Some(best) => *best = (size, low, high, best.3 + 1),
+                None => points.push((size, low, high, 1)),
             }
         }
+        // A refined size may have been tried under one policy only.
+        points.retain(|point| point.3 == 2);
         points.sort_by_key(|point| point.0);
         assert!(points.len() >= 5, "{points:?}");
         for pair in points.windows(2) {
@@ -175,8 +177,12 @@ fn wrong_plans_are_refused_by_line() {
     let planned = Planned::new();
     let cases = [
         ("scenario = \"tiny.toml\"", "scenario = \"none.toml\"", "program first: "),
-        ("price = 1000", "price = \"1000\"", "plan.toml:22: machine[0].price: found \"1000\""),
-        ("\"tierwise\"]", "\"tierwize\"]", "policies: unknown policy"),
+        ("price = 1000", "price = \"1000\"", "plan.toml:23: machine[0].price: found \"1000\""),
+        (
+            "\"tierwise\"]",
+            "\"tierwize\"]",
+            "plan.toml:4: policies: no policy is called \"tierwize\"",
+        ),
         ("step = \"1MiB\"", "stepp = \"1MiB\"", "stepp: unknown key; did you mean \"step\"?"),
     ];
     for (from, to, words) in cases {

@@ -14,7 +14,7 @@ install -D --mode=755 "$built/tierwise" "$root/bin/tierwise"
 install -D --mode=755 "$built/tierwised" "$root/sbin/tierwised"
 # The command finds both relative to its own place: ../lib/tierwise and ../share/tierwise.
 install -D --mode=644 --target-directory="$root/lib/tierwise" recorder/build/libtierwise_recorder.so
-for directory in scenarios sweeps traces profiles models; do
+for directory in scenarios plans sweeps traces profiles models; do
     (cd "$directory" && find . -type f -exec install -D --mode=644 {} "$share/$directory/{}" \;)
 done
 "$built/tierwise" man "$root/share/man/man1"

@@ -1,4 +1,4 @@
-"""Tests the pages of `compare`, `advise` and `profile` in Debian's Chromium: no page scrolls
+"""Tests the pages of `compare`, `advise` and `plan` in Debian's Chromium: no page scrolls
 sideways, and the winner is visible.
 
     test_report.py PROGRAM [PICTURES]
@@ -38,6 +38,46 @@ accesses_per_window = 2000
 windows = 20
 """
 
+PLAN = """
+currency = "EUR"
+step = "1MiB"
+policies = ["static", "tierwise"]
+[limits]
+slowdown = 1.3
+[[module]]
+name = "a-module-of-dram-with-a-long-name"
+kind = "dram"
+capacity = "1MiB"
+load_ns = 73
+read_gbps = 30
+price = 50
+[[module]]
+name = "c4"
+kind = "cxl"
+capacity = "4MiB"
+load_ns = 202
+read_gbps = 15
+price = 40
+[[machine]]
+name = "a-machine-with-a-rather-long-name"
+price = 1000
+dram_slots = 4
+cxl_slots = 1
+[[program]]
+name = "a-program-with-a-rather-long-name"
+scenario = "b.toml"
+count = 2
+[[program]]
+name = "web"
+scenario = "b.toml"
+"""
+
+
+def plan(directory):
+    file = directory / "plan.toml"
+    file.write_text(PLAN)
+    return str(file)
+
 
 def scenario(directory, name):
     file = directory / f"{name}.toml"
@@ -57,6 +97,7 @@ def pages(program, directory):
         "compare-several": ["compare", *files],
         "compare-one": ["compare", files[0]],
         "advise": ["advise", files[0], "--points", "3"],
+        "plan": ["plan", plan(directory), "--points", "3", "--repeats", "2"],
     }
     for name, arguments in made.items():
         page = directory / f"{name}.html"

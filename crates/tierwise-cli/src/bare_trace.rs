@@ -142,7 +142,7 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
                 path.display()
             )));
         }
-        workloads.push(workload(stem, path, fast_ns)?);
+        workloads.push(workload(stem, path, fast_ns)?.0);
     }
     let names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
     Ok(Scenario {
@@ -158,8 +158,8 @@ pub fn scenario(traces: &[PathBuf], on: &TraceMachine) -> Result<Scenario, Failu
 }
 
 /// Returns the part of a trace between its marks "run" and "end", if it has them, stretched to at
-/// least a minute.
-fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Failure> {
+/// least a minute; and the nanoseconds that it takes in fast memory without being stretched.
+pub fn workload(name: String, path: &Path, fast_ns: f64) -> Result<(WorkloadSpec, f64), Failure> {
     let mut reader = TraceReader::open(path)?;
     let (mut alone_ns, mut run, mut end) = (0.0, false, false);
     let mut window = Window::default();
@@ -179,13 +179,14 @@ fn workload(name: String, path: &Path, fast_ns: f64) -> Result<WorkloadSpec, Fai
         return Err(nothing_ran(path, totals.windows));
     }
     let dilation = (LASTS_NS / alone_ns.max(1.0)).ceil().clamp(1.0, 1e6) as u32;
-    Ok(WorkloadSpec {
+    let workload = WorkloadSpec {
         measure_from: run.then(|| "run".to_owned()),
         measure_to: end.then(|| "end".to_owned()),
         merge: MERGE,
         dilation,
         ..WorkloadSpec::new(name, WorkloadSource::Trace(path.to_owned()))
-    })
+    };
+    Ok((workload, alone_ns))
 }
 
 /// Returns the shortest duration of a window: its instructions, and its misses in fast memory one

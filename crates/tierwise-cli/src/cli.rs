@@ -4,8 +4,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::CommandResult;
 use crate::{
-    advise, compare, config, conform, daemon, doctor, explain, generate, policies, profile, record,
-    record_live, reproduce, restore, scenario, simulate, status, sweep, top, trace,
+    advise, compare, config, conform, daemon, doctor, explain, generate, plan, policies, profile,
+    record, record_live, reproduce, restore, scenario, simulate, status, sweep, top, trace,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -50,6 +50,7 @@ pub enum Command {
     #[command(hide = true)]
     SweepWorker(sweep::SweepWorker),
     Advise(advise::Advise),
+    Plan(plan::Plan),
     Explain(explain::Explain),
     Conform(conform::Conform),
     Policies(policies::Policies),
@@ -79,6 +80,7 @@ impl Command {
             Self::Sweep(command) => command.execute(),
             Self::SweepWorker(command) => command.execute(),
             Self::Advise(command) => command.execute(),
+            Self::Plan(command) => command.execute(),
             Self::Conform(command) => command.execute(),
             Self::Explain(command) => command.execute(),
             Self::Policies(command) => command.execute(),

@@ -70,6 +70,17 @@ pub fn scenario_or_traces(paths: &[PathBuf], on: &TraceMachine) -> Result<Scenar
     bare_trace::scenario(paths, on)
 }
 
+/// Reads the text of a plan.
+pub fn plan_text(path: &Path) -> Result<String, Failure> {
+    match found(path)? {
+        Found::Text(text) => Ok(text),
+        Found::Trace => Err(Failure::User(format!(
+            "{}: is a trace, and a plan is needed here; name the plan first, traces after it",
+            path.display()
+        ))),
+    }
+}
+
 fn scenario_of(path: &Path, text: &str) -> Result<Scenario, Failure> {
     let base = path.parent().unwrap_or(Path::new("."));
     Ok(Scenario::parse(&path.to_string_lossy(), text, base)?)

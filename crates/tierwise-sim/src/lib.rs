@@ -16,7 +16,7 @@ pub mod costs;
 pub mod error;
 pub mod granule;
 pub mod hardware;
-mod hash;
+pub mod hash;
 pub mod host;
 pub mod huge;
 pub mod machine;

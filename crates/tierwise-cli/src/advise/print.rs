@@ -8,7 +8,7 @@ use super::Advice;
 use super::point::{SizePoint, TenantSizePoint};
 use crate::failure::CommandResult;
 use crate::output::NewFile;
-use crate::report::{Axis, Plot, PlottedCurve, ReportSheet, ReportTable, colour};
+use crate::report::{Axis, Plot, PlottedCurve, ReportPart, ReportSheet, ReportTable, colour};
 use crate::table::{new_table, write_table};
 
 fn limits(advice: &Advice) -> String {
@@ -104,6 +104,8 @@ pub fn html(advice: &Advice, file: NewFile) -> CommandResult {
             .iter()
             .map(|point| (axis.place(Bytes(point.fast_bytes)), point.tenants[i].slowdown))
             .collect(),
+        band: Vec::new(),
+        dots: false,
     };
     let plot = Plot {
         unit: "slowdown against fast memory only",
@@ -120,9 +122,9 @@ pub fn html(advice: &Advice, file: NewFile) -> CommandResult {
     };
     ReportSheet {
         title: format!("How little fast memory does {} need?", advice.scenario),
-        lines: vec![advice.sentence.clone(), limits(advice), considered(advice), knee(advice)],
-        plot,
-        tables: vec![table],
+        lead: advice.sentence.clone(),
+        lines: vec![limits(advice), considered(advice), knee(advice)],
+        parts: vec![ReportPart::Plot(Box::new(plot)), ReportPart::Table(table)],
     }
     .write(file)
 }

@@ -1,7 +1,6 @@
 //! Runs at sizes of fast memory, and the answers that follow from them.
 
 use rayon::ThreadPool;
-use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::result::TenantResult;
@@ -13,6 +12,7 @@ use super::point::{
 };
 use crate::failure::Failure;
 use crate::progress::RunProgress;
+use crate::sizes::SizeSearch;
 
 /// The search ends when the smallest size that suffices is known to this share of the resident
 /// memory.
@@ -36,29 +36,12 @@ impl Search<'_> {
         let resident = self.prepared.resident_pages();
         // A tenth more than the resident memory: the kernel keeps a part of each tier free.
         let most = resident + resident.div_ceil(10);
-        let steps = u64::from(sweep - 1);
-        let mut sizes: Vec<u64> = (0..=steps).map(|i| most * i / steps).collect();
-        sizes.dedup();
         let precision = ((resident as f64 * PRECISION) as u64).max(1);
-        let bisections = (most / steps).div_ceil(precision).next_power_of_two().ilog2();
-        let progress = RunProgress::new(sizes.len() + bisections as usize);
-        let at = |&pages: &u64| self.at(Pages(pages).in_bytes(page), &progress);
-        let mut points: Vec<SizePoint> =
-            self.pool.install(|| sizes.par_iter().map(at).collect::<Result<_, _>>())?;
-        let Some(mut broken) = points.iter().rposition(|point| !point.meets) else {
-            return Ok(points);
-        };
-        while let Some(next) = points.get(broken + 1) {
-            let (low, high) = (points[broken].fast_bytes, next.fast_bytes);
-            if high - low <= precision * page.0 {
-                break;
-            }
-            let middle = at(&((low + high) / 2 / page.0))?;
-            let meets = middle.meets;
-            points.insert(broken + 1, middle);
-            broken += usize::from(!meets);
-        }
-        Ok(points)
+        let sizes = SizeSearch { most, sweep, precision };
+        let progress = RunProgress::new(sizes.runs());
+        let at = |pages: u64| self.at(Pages(pages).in_bytes(page), &progress);
+        let points = self.pool.install(|| sizes.run(at, |point| point.meets))?;
+        Ok(points.into_iter().map(|(_, point)| point).collect())
     }
 
     fn at(&self, fast: Bytes, progress: &RunProgress) -> Result<SizePoint, Failure> {

@@ -6,7 +6,7 @@ use super::measure::Profiled;
 use crate::failure::CommandResult;
 use crate::number::rate;
 use crate::output::NewFile;
-use crate::report::{Axis, Plot, PlottedCurve, ReportSheet, ReportTable, colour};
+use crate::report::{Axis, Plot, PlottedCurve, ReportPart, ReportSheet, ReportTable, colour};
 
 /// Writes it.
 pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> CommandResult {
@@ -21,6 +21,8 @@ pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> CommandResul
             .iter()
             .map(|p| (axis.place(Bytes(p.fast_bytes)), p.throughput / one.full() * 100.0))
             .collect(),
+        band: Vec::new(),
+        dots: false,
     };
     let plot = Plot {
         unit: "% of the throughput with the whole tier",
@@ -29,13 +31,14 @@ pub fn write(profiled: &[Profiled], policy: &str, file: NewFile) -> CommandResul
         curves: profiled.iter().enumerate().map(curve).collect(),
         axis: axis.clone(),
     };
-    let tables = profiled.iter().map(table).collect();
+    let tables = profiled.iter().map(|one| ReportPart::Table(table(one)));
+    let parts = [ReportPart::Plot(Box::new(plot))].into_iter().chain(tables).collect();
     let lines = vec![format!(
         "Each program alone, its hottest pages in fast memory by {policy}; the figures are \
          simulated."
     )];
-    ReportSheet { title: "Throughput against fast memory".to_owned(), lines, plot, tables }
-        .write(file)
+    let (title, lead) = ("Throughput against fast memory".to_owned(), String::new());
+    ReportSheet { title, lead, lines, parts }.write(file)
 }
 
 fn table(one: &Profiled) -> ReportTable {

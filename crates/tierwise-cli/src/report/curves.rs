@@ -77,11 +77,14 @@ fn curves(
             name: output.result.policy.clone(),
             colour: colour(i),
             points: thinned(&output.timeline, &value),
+            band: Vec::new(),
+            dots: false,
         })
         .collect()
 }
 
-fn thinned(
+/// Returns one point for each pixel group of a plot.
+pub fn thinned(
     timeline: &[TimelinePoint],
     value: &impl Fn(&[TimelinePoint], f64) -> f64,
 ) -> Vec<(f64, f64)> {

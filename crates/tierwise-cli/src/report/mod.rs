@@ -8,9 +8,10 @@ mod sheet;
 
 use std::io::Write;
 
-pub use curves::colour;
+pub use curves::{colour, thinned};
+pub use heat::picture;
 pub use plot::{Axis, Plot, PlottedCurve};
-pub use sheet::{ReportSheet, ReportTable};
+pub use sheet::{ReportPart, ReportSheet, ReportTable};
 
 use crate::comparison::Compared;
 use crate::failure::CommandResult;

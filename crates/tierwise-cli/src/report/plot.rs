@@ -37,15 +37,22 @@ pub struct Plot {
 /// A horizontal axis.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    label: String,
+    what: String,
     /// Units of one on the axis.
     scale: f64,
+    /// Its left end.
+    from: f64,
 }
 
 impl Axis {
     /// Virtual time.
     pub fn seconds() -> Self {
-        Self { label: "virtual seconds".to_owned(), scale: 1.0 }
+        Self { what: "virtual seconds".to_owned(), scale: 1.0, from: 0.0 }
+    }
+
+    /// Prices, from `from` on.
+    pub fn prices(currency: &str, from: f64) -> Self {
+        Self { what: format!("price {currency}").trim_end().to_owned(), scale: 1.0, from }
     }
 
     /// Sizes up to `largest`, in the unit that suits it.
@@ -53,7 +60,12 @@ impl Axis {
         let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
         let (unit, power) =
             units.into_iter().find(|&(_, power)| largest.0 >= 1 << power).unwrap_or(("B", 0));
-        Self { label: format!("{what} in {unit}"), scale: (1u64 << power) as f64 }
+        Self { what: format!("{what} in {unit}"), scale: (1u64 << power) as f64, from: 0.0 }
+    }
+
+    /// Neighbouring prices differ in digits that [`short`] would leave out.
+    fn label(&self, value: f64) -> String {
+        if self.from > 0.0 { format!("{value:.0}") } else { short(value) }
     }
 
     /// Position of a size on the axis.
@@ -70,6 +82,10 @@ pub struct PlottedCurve {
     pub colour: (u8, u8, u8),
     /// Across and up.
     pub points: Vec<(f64, f64)>,
+    /// The range around the curve: across, its foot and its top. Empty: none.
+    pub band: Vec<(f64, f64, f64)>,
+    /// True if points are apart: each is a dot.
+    pub dots: bool,
 }
 
 /// Draws the plot.
@@ -84,8 +100,9 @@ type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
     let points = || plot.curves.iter().flat_map(|curve| &curve.points);
-    let end = points().map(|p| p.0).fold(1e-3, f64::max);
-    let highest = points().map(|p| p.1 - plot.minimum).fold(1e-9, f64::max);
+    let end = points().map(|p| p.0).fold(plot.axis.from + 1e-3, f64::max);
+    let tops = plot.curves.iter().flat_map(|curve| &curve.band).map(|band| band.2);
+    let highest = points().map(|p| p.1).chain(tops).map(|y| y - plot.minimum).fold(1e-9, f64::max);
     let top = plot.maximum.unwrap_or(plot.minimum + highest * 1.05);
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
@@ -93,7 +110,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
         .margin_top(TOP)
         .x_label_area_size(BOTTOM)
         .y_label_area_size(LEFT)
-        .build_cartesian_2d(0.0..end, plot.minimum..top)?;
+        .build_cartesian_2d(plot.axis.from..end, plot.minimum..top)?;
     let text = ("sans-serif", 12).into_font().color(&BLACK);
     chart
         .configure_mesh()
@@ -102,16 +119,25 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
         .bold_line_style(GRID)
         .axis_style(GRID)
         .label_style(text.clone())
-        .x_desc(plot.axis.label.clone())
+        .x_desc(plot.axis.what.clone())
         .x_labels(9)
         .y_labels(6)
-        .x_label_formatter(&|seconds| short(*seconds))
+        .x_label_formatter(&|value| plot.axis.label(*value))
         .y_label_formatter(&|value| short(*value))
         .draw()?;
     root.draw(&Text::new(plot.unit, (6, 6), text))?;
     for curve in &plot.curves {
+        let (feet, tops) = (curve.band.iter().rev(), curve.band.iter());
+        let around = tops.map(|band| (band.0, band.2)).chain(feet.map(|band| (band.0, band.1)));
+        let area = colour(curve).mix(0.2).filled();
+        chart.draw_series([Polygon::new(around.collect::<Vec<_>>(), area)])?;
         let style = colour(curve).stroke_width(2);
-        chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
+        if curve.dots {
+            let dot = |&point: &(f64, f64)| Circle::new(point, 5, colour(curve).filled());
+            chart.draw_series(curve.points.iter().map(dot))?;
+        } else {
+            chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
+        }
     }
     let ends: Vec<i32> = plot
         .curves
@@ -203,6 +229,8 @@ mod tests {
             name: name.into(),
             colour: (1, 2, 3),
             points: vec![(1.0, 10.0), (2.0, 2000.0)],
+            band: vec![(1.0, 9.0, 11.0), (2.0, 1900.0, 2100.0)],
+            dots: false,
         };
         let curves = vec![curve("tpp"), curve("a < b")];
         let svg = svg(&Plot {

@@ -1,23 +1,40 @@
-//! A page with a plot and tables, for `profile` and `advise`.
+//! A page of plots, tables and pictures, for `profile`, `advise` and `plan`.
 
 use std::io::Write;
 
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plot::{self, Plot};
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 use crate::output::NewFile;
 
 /// The content of the page.
 pub struct ReportSheet {
     /// Its heading.
     pub title: String,
-    /// Text before the plot, one paragraph each.
+    /// The answer, which stands out; may be empty.
+    pub lead: String,
+    /// Text before the parts, one paragraph each.
     pub lines: Vec<String>,
-    /// The plot.
-    pub plot: Plot,
-    /// Tables below the plot.
-    pub tables: Vec<ReportTable>,
+    /// What follows.
+    pub parts: Vec<ReportPart>,
+}
+
+/// A part of the page.
+pub enum ReportPart {
+    /// A heading, and a paragraph that may be empty.
+    Heading(String, String),
+    /// A plot.
+    Plot(Box<Plot>),
+    /// A table.
+    Table(ReportTable),
+    /// A picture, and its caption.
+    Picture {
+        /// A `data:` address.
+        source: String,
+        /// What it shows.
+        words: String,
+    },
 }
 
 /// A table with a heading.
@@ -33,7 +50,7 @@ pub struct ReportTable {
 impl ReportSheet {
     /// Writes the page as one file that needs nothing else.
     pub fn write(&self, mut file: NewFile) -> CommandResult {
-        let svg = plot::svg(&self.plot)?;
+        let parts = self.parts.iter().map(part).collect::<Result<Vec<_>, _>>()?;
         let page = html! {
             (DOCTYPE)
             html lang="en" {
@@ -45,23 +62,47 @@ impl ReportSheet {
                 }
                 body {
                     h1 { (self.title) }
+                    @if !self.lead.is_empty() { p.lead { (self.lead) } }
                     @for line in &self.lines { p { (line) } }
-                    figure { (PreEscaped(svg)) }
-                    @for table in &self.tables {
-                        h2 { (table.title) }
-                        div.wide {
-                            table {
-                                tr { @for name in &table.head { th { (name) } } }
-                                @for row in &table.rows {
-                                    tr { @for cell in row { td { (cell) } } }
-                                }
-                            }
-                        }
-                    }
+                    @for part in &parts { (part) }
                 }
             }
         };
         file.write_all(page.into_string().as_bytes())?;
         file.finish()
+    }
+}
+
+fn part(part: &ReportPart) -> Result<Markup, Failure> {
+    Ok(match part {
+        ReportPart::Heading(title, text) => html! {
+            h2 { (title) }
+            @if !text.is_empty() { p.soft { (text) } }
+        },
+        ReportPart::Plot(plot) => html! { figure.plot { (PreEscaped(plot::svg(plot)?)) } },
+        ReportPart::Table(table) => html! {
+            @if !table.title.is_empty() { h2 { (table.title) } }
+            div.wide { (cells(table)) }
+        },
+        ReportPart::Picture { source, words } => html! {
+            figure.picture {
+                img src=(source) alt=(words);
+                figcaption { span { (words) } }
+            }
+        },
+    })
+}
+
+/// Cells with more letters than this are sentences, which wrap.
+const SENTENCE: usize = 48;
+
+fn cells(table: &ReportTable) -> Markup {
+    html! {
+        table {
+            tr { @for name in &table.head { th { (name) } } }
+            @for row in &table.rows {
+                tr { @for cell in row { td.words[cell.chars().count() > SENTENCE] { (cell) } } }
+            }
+        }
     }
 }

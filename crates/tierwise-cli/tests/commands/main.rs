@@ -10,6 +10,7 @@ mod conform;
 mod explain;
 mod foreign;
 mod numbers;
+mod plan;
 mod profile;
 mod recipe_numbers;
 mod streams;

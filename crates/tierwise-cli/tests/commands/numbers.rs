@@ -42,6 +42,7 @@ const fn row(
 const COMPARE: &[&str] = &["compare"];
 const SIMULATE: &[&str] = &["simulate"];
 const ADVISE: &[&str] = &["advise"];
+const PLAN: &[&str] = &["plan"];
 const CONFORM: &[&str] = &["conform"];
 const PROFILE: &[&str] = &["profile"];
 const RECORD: &[&str] = &["record"];
@@ -70,6 +71,11 @@ const ROWS: &[Row] = &[
     row(ADVISE, "--points", &["in.toml"], Refused),
     row(ADVISE, "--seed", &["in.toml"], Allowed),
     row(ADVISE, "--jobs", &["in.toml"], Refused),
+    row(PLAN, "--repeats", &["in.toml"], Refused),
+    row(PLAN, "--points", &["in.toml"], Refused),
+    row(PLAN, "--alternatives", &["in.toml"], Allowed),
+    row(PLAN, "--seed", &["in.toml"], Allowed),
+    row(PLAN, "--jobs", &["in.toml"], Refused),
     row(&["explain"], "--page", &["run.json", "--tenant", "a"], Allowed),
     row(CONFORM, "--seed", &["static"], Allowed),
     row(CONFORM, "--jobs", &["static"], Refused),

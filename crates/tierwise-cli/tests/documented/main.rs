@@ -41,6 +41,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
         &[
             "tierwise compare",
             "tierwise advise",
+            "tierwise plan",
             "tierwise conform",
             "tierwise profile",
             "tierwise reproduce",
@@ -70,7 +71,7 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
-        for directory in ["scenarios", "recipes", "profiles", "sweeps"] {
+        for directory in ["scenarios", "plans", "recipes", "profiles", "sweeps"] {
             copy(&project().join(directory), &place.0.path().join(directory));
         }
         // Traces are large: they are linked. The help calls one of them a.
@@ -173,6 +174,11 @@ fn every_documented_toml_block_is_valid() {
         fs::write(place.0.path().join("block.toml"), &block.text).unwrap();
         let check = if kind.ends_with(": a scenario") {
             "tierwise scenario check block.toml"
+        } else if kind.ends_with(": a plan") {
+            // Everything is read before this policy is refused.
+            let refused = place.problem("tierwise plan block.toml --policy oracle").unwrap();
+            assert!(refused.contains("is a bound"), "{}: {refused}", block.place);
+            continue;
         } else if kind.ends_with(": a recipe") {
             "tierwise compare SCENARIO.toml --policies static --recipe block.toml"
         } else if kind.ends_with(": a sweep") {

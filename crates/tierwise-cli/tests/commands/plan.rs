@@ -1,0 +1,193 @@
+use std::fs;
+
+use serde_json::Value;
+
+use crate::common::{Directory, TINY, keys, refused, succeeded};
+
+/// Two programs of 1600 KiB and a catalogue as small.
+const PLAN: &str = r#"
+currency = "EUR"
+step = "1MiB"
+policies = ["static", "tierwise"]
+[limits]
+slowdown = 1.3
+[[module]]
+name = "d1"
+kind = "dram"
+capacity = "1MiB"
+load_ns = 73
+read_gbps = 30
+price = 50
+[[module]]
+name = "c4"
+kind = "cxl"
+capacity = "4MiB"
+load_ns = 202
+read_gbps = 15
+price = 40
+[[machine]]
+name = "m"
+price = 1000
+dram_slots = 4
+dram_counts = [1, 2, 3, 4]
+cxl_slots = 1
+[[program]]
+name = "first"
+scenario = "tiny.toml"
+[[program]]
+name = "second"
+scenario = "tiny.toml"
+slowdown = 1.5
+"#;
+
+struct Planned {
+    directory: Directory,
+    plan: String,
+}
+
+impl Planned {
+    fn new() -> Self {
+        let directory = Directory::new();
+        // Long enough for policies to act: they decide once a second.
+        directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 2000"));
+        let plan = directory.write("plan.toml", PLAN);
+        Self { directory, plan }
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let usual = ["plan", &self.plan, "--points", "5", "--repeats", "2"];
+        succeeded(&[&usual[..], arguments].concat())
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.run(&["--json"])).unwrap()
+    }
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a Vec<Value> {
+    value[key].as_array().unwrap()
+}
+
+#[test]
+fn recommendation_keeps_limits_at_least_cost() {
+    let planned = Planned::new();
+    let answer = planned.json();
+    assert_eq!(
+        keys(&answer),
+        [
+            "catalogue",
+            "currency",
+            "curves",
+            "granule_bytes",
+            "machines",
+            "next",
+            "pairs",
+            "programs",
+            "recommended",
+            "repeats",
+            "seed",
+            "sentence",
+            "shown"
+        ]
+    );
+    let machines = list(&answer, "machines");
+    let chosen = answer["recommended"].as_u64().unwrap() as usize;
+    for (i, machine) in machines.iter().enumerate() {
+        assert!(i >= chosen || machine["meets"] == false, "{machine}");
+        assert!(i == 0 || machines[i - 1]["price"].as_f64() <= machine["price"].as_f64());
+        assert_eq!(machine["meets"] == true, machine["why"].is_null(), "{machine}");
+    }
+    let best = &machines[chosen]["best"];
+    for (program, limit) in list(best, "programs").iter().zip([1.3, 1.5]) {
+        assert!(program["slowdown"]["high"].as_f64().unwrap() <= limit, "{program}");
+    }
+    // Nothing depends on the threads or on an earlier run.
+    assert_eq!(planned.run(&["--json", "--jobs", "1"]), planned.run(&["--json"]));
+}
+
+/// Of the best policy of each size, as a planner reads the curves.
+#[test]
+fn more_fast_memory_is_never_worse() {
+    let answer = Planned::new().json();
+    for program in ["first", "second"] {
+        let its = list(&answer, "curves").iter().filter(|curve| curve["program"] == program);
+        let mut points: Vec<(u64, f64, f64, usize)> = Vec::new();
+        for point in its.flat_map(|curve| list(curve, "points")) {
+            let spread = &point["slowdown"];
+            let (low, high) = (spread["low"].as_f64().unwrap(), spread["high"].as_f64().unwrap());
+            let size = point["fast_bytes"].as_u64().unwrap();
+            match points.iter_mut().find(|other| other.0 == size) {
+                Some(best) if best.2 <= high => best.3 += 1,
+                Some(best) => *best = (size, low, high, best.3 + 1),
+                None => points.push((size, low, high, 1)),
+            }
+        }
+        // A refined size may have been tried under one policy only.
+        points.retain(|point| point.3 == 2);
+        points.sort_by_key(|point| point.0);
+        assert!(points.len() >= 5, "{points:?}");
+        for pair in points.windows(2) {
+            assert!(pair[1].1 <= pair[0].2, "{program}: {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_ends_in_advice() {
+    let planned = Planned::new();
+    let out = planned.run(&[]);
+    let golden = include_str!("plan.txt");
+    assert_eq!(out, golden, "found:\n{out}");
+}
+
+#[test]
+fn page_and_table_hold_every_part() {
+    let planned = Planned::new();
+    let (html, parquet) = (planned.directory.name("p.html"), planned.directory.name("p.parquet"));
+    planned.run(&["--html", &html, "--parquet", &parquet]);
+    let page = fs::read_to_string(html).unwrap();
+    for part in [
+        "What money buys",
+        "How much fast memory each program needs",
+        "What the next 1 MiB would bring",
+        "What programs cost each other",
+        "Shares of memory when each program ended, and why",
+        "Where the misses went",
+        "data:image/png",
+        "What the figures leave out",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("http://") || page.contains("http://www.w3.org/2000/svg"));
+    assert!(fs::read(parquet).unwrap().starts_with(b"PAR1"));
+}
+
+#[test]
+fn impossible_limits_buy_no_machine() {
+    let planned = Planned::new();
+    let strict = PLAN.replace("slowdown = 1.3", "slowdown = 1").replace("slowdown = 1.5", "");
+    let strict = strict.replace("dram_counts = [1, 2, 3, 4]", "dram_counts = [1]");
+    planned.directory.write("plan.toml", &strict);
+    let out = planned.run(&[]);
+    assert!(out.contains("Buy none of these: of 2 ways to fit"), "{out}");
+}
+
+#[test]
+fn wrong_plans_are_refused_by_line() {
+    let planned = Planned::new();
+    let cases = [
+        ("scenario = \"tiny.toml\"", "scenario = \"none.toml\"", "program first: "),
+        ("price = 1000", "price = \"1000\"", "plan.toml:23: machine[0].price: found \"1000\""),
+        (
+            "\"tierwise\"]",
+            "\"tierwize\"]",
+            "plan.toml:4: policies: no policy is called \"tierwize\"",
+        ),
+        ("step = \"1MiB\"", "stepp = \"1MiB\"", "stepp: unknown key; did you mean \"step\"?"),
+    ];
+    for (from, to, words) in cases {
+        planned.directory.write("plan.toml", &PLAN.replacen(from, to, 1));
+        let message = refused(&["plan", &planned.plan]);
+        assert!(message.contains(words), "{to}: {message}");
+    }
+}

@@ -30,6 +30,7 @@ mod restore;
 mod run_args;
 mod run_file;
 mod scenario;
+mod shipped;
 mod simulate;
 mod status;
 mod table;

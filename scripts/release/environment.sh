@@ -47,7 +47,7 @@ build_native() {
         native=$target/debug
     else
         remap_paths
-        # The target is named so that the wheel's module shares what is compiled here.
+        # With a named target, RUSTFLAGS are for the programs and not for what builds them.
         cargo build --quiet --locked --profile "$profile" --target "$GNU" -p tierwise-cli \
             -p tierwised
         native=$target/$GNU/$profile

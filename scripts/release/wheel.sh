@@ -3,15 +3,16 @@
 # glibc 2.17 (manylinux2014), the command nothing; with the dev profile both need this system.
 source "$(dirname "$0")/environment.sh"
 scripts/release/tools.sh
-options=(--profile "$profile" --locked --manifest-path "$PWD/crates/tierwise-py/Cargo.toml")
+options=(--profile "$profile" --locked)
 if [ "$profile" = dev ]; then
     build_native
     command=$native
 else
     build_static
     command=$static
-    # Zig links against the symbols of an old glibc.
-    options+=(--zig --target "$GNU" --compatibility manylinux2014)
+    # Zig links against the symbols of an old glibc. Its directory is its own: what is compiled for a
+    # module and for programs replaces each other.
+    options+=(--zig --target "$GNU" --compatibility manylinux2014 --target-dir "$target/wheel")
 fi
 
 work=$(mktemp -d)

@@ -10,9 +10,10 @@ if [ "$profile" = dev ]; then
 else
     build_static
     command=$static
-    # Zig links against the symbols of an old glibc. Its directory is its own: what is compiled for a
-    # module and for programs replaces each other.
-    options+=(--zig --target "$GNU" --compatibility manylinux2014 --target-dir "$target/wheel")
+    # Zig links against the symbols of an old glibc. Its directory is its own: what is compiled for
+    # a module and for programs replaces each other.
+    options+=(--zig --target "$GNU" --compatibility manylinux2014)
+    options+=(--target-dir "$target/wheel")
 fi
 
 work=$(mktemp -d)

@@ -21,7 +21,7 @@ must() {
 one() {
     local found=("$dist"/$1)
     [ -f "${found[0]}" ] && [ ${#found[@]} = 1 ] ||
-        fail "$dist: found ${#found[@]} of $1; allowed: one; remove the old ones"
+        fail "$dist: found ${found[*]}; allowed: one $1; make it, or remove the old ones"
     echo "${found[0]}"
 }
 

@@ -11,7 +11,9 @@ SCENARIOS := scenarios/recorded/*.toml
 
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
 	bench record test-python test-emt test-dashboard lab lab-smoke lab-test lab-bench lab-shell \
-	tested needs-cargo needs-run needs-text needs-test needs-python needs-emt needs-browser \
+	tested packages package-wheel package-wheel-emt package-deb package-tarball package-image \
+	package-crates release check-release test-packages test-packages-dev needs-packages \
+	needs-cargo needs-run needs-text needs-test needs-python needs-emt needs-browser \
 	needs-lab clean
 
 help:
@@ -43,6 +45,12 @@ help:
 	@echo "make fuzz            run each fuzz target for a minute (needs a nightly toolchain)"
 	@echo "make docs            generate docs/cli.md, run the tutorials and build the documentation's"
 	@echo "                     pages into target/site"
+	@echo "make packages        make every package in dist/ (docs/install.md); package-wheel,"
+	@echo "                     package-wheel-emt, package-deb, package-tarball, package-image and"
+	@echo "                     package-crates make one"
+	@echo "make test-packages   use every package in dist/ in a place without the sources"
+	@echo "make release         make all of them and their checksums, the same bytes every time"
+	@echo "make check-release   make a release in two directories and compare the bytes"
 
 # Without what no row of the table needs: `make install` builds all.
 run: needs-run needs-cargo
@@ -65,6 +73,7 @@ test: needs-test lint pure deny recorder docs-check
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
 	$(MAKE) --no-print-directory test-install
+	$(MAKE) --no-print-directory test-packages-dev
 	$(MAKE) --no-print-directory test-python
 	$(MAKE) --no-print-directory test-emt
 	$(MAKE) --no-print-directory test-dashboard
@@ -72,6 +81,30 @@ test: needs-test lint pure deny recorder docs-check
 
 test-install: needs-install recorder
 	scripts/test-install.sh
+
+PACKAGES := wheel wheel-emt deb tarball image crates
+
+packages: $(PACKAGES:%=package-%)
+
+$(PACKAGES:%=package-%): package-%: needs-packages
+	scripts/release/$*.sh
+
+# A release is of a commit, and of nothing that an earlier one left.
+release:
+	@git diff --quiet HEAD || { echo "release: commit or stash the changes first" >&2; exit 1; }
+	rm -rf dist
+	$(MAKE) --no-print-directory packages
+	scripts/release/checksums.sh
+
+check-release: needs-packages
+	scripts/release/check-release.sh
+
+test-packages: needs-packages needs-image
+	for package in $(PACKAGES); do scripts/release/test/$$package.sh || exit; done
+
+# The packages with the programs that the other tests have, and what needs no build at all.
+test-packages-dev: needs-packages recorder
+	scripts/release/test-dev.sh
 
 test-python: needs-cargo needs-python
 	scripts/test-python.sh
@@ -86,6 +119,7 @@ lint: needs-cargo needs-text
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p tierwise-cli --no-default-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --workspace --no-deps
 	scripts/check-text.sh
 
 # The core imports nothing: it is built for a machine that has no system at all.
@@ -160,6 +194,12 @@ needs-emt:
 
 needs-browser:
 	@scripts/setup.sh python chromium
+
+needs-packages:
+	@scripts/setup.sh rust cc python venv musl debian-tools
+
+needs-image:
+	@scripts/setup.sh umoci
 
 needs-lab:
 	@scripts/setup.sh cc python lab

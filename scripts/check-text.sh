@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the spelling of everything written by hand, links of Markdown pages, widths of lines, names
-# of tests, messages of commits, and formats of Python and C.
+# of tests, messages of commits, versions and the changelog, and formats of Python and C.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$PWD/target/text-venv
@@ -21,6 +21,7 @@ git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt
     xargs -0 "$venv/bin/codespell" --ignore-words .codespell-ignore
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml
 "${PYTHON:-python3}" scripts/style.py
+"${PYTHON:-python3}" scripts/release/check_versions.py
 git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" format --quiet --check
 git ls-files -z "*.py" "*.pyi" | xargs -0 "$venv/bin/ruff" check --quiet
 git ls-files -z "*.c" "*.h" | xargs -0 "$venv/bin/clang-format" --dry-run -Werror

@@ -17,7 +17,7 @@ install -D --mode=644 --target-directory="$root/lib/tierwise" recorder/build/lib
 for directory in scenarios plans sweeps traces profiles models; do
     (cd "$directory" && find . -type f -exec install -D --mode=644 {} "$share/$directory/{}" \;)
 done
-"$built/tierwise" man "$root/share/man/man1"
+"$built/tierwise" man "$root/share/man"
 install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" \
     "$root/share/fish/vendor_completions.d"
 "$built/tierwise" completions bash > "$root/share/bash-completion/completions/tierwise"

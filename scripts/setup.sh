@@ -43,6 +43,25 @@ for tool in "$@"; do
                 missing+=("the Rust target $wasm (proves the core pure): rustup target add $wasm")
         fi
         ;;
+    musl)
+        debian musl-gcc musl-tools "compiles zstd for static programs"
+        sysroot=$(rustc --print sysroot 2>/dev/null || true)
+        musl=x86_64-unknown-linux-musl
+        if [ -n "$sysroot" ] && [ ! -d "$sysroot/lib/rustlib/$musl" ]; then
+            echo "setup: adding the $musl target to the Rust toolchain (static programs)"
+            rustup target add "$musl" >/dev/null 2>&1 ||
+                missing+=("the Rust target $musl (static programs): rustup target add $musl")
+        fi
+        ;;
+    debian-tools)
+        debian dh debhelper "makes the Debian package"
+        debian lintian lintian "checks the Debian package"
+        debian mmdebstrap mmdebstrap "makes the root in which the Debian package is tested"
+        debian man man-db "reads the manual pages that packages bring"
+        debian readelf binutils "checks that static programs need no library"
+        debian xz xz-utils "compresses the archive of static programs"
+        ;;
+    umoci) debian umoci umoci "reads the container image" ;;
     cc) debian cc gcc "compiles the zstd library and the recorder" ;;
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;
     lab)

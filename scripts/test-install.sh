@@ -58,6 +58,7 @@ must "tierwised.toml" tierwise config check tierwised.toml
 must "complete" tierwise completions bash
 must "tierwised " "$installed/sbin/tierwised" --version
 for file in share/man/man1/tierwise.1 share/man/man1/tierwise-record.1 \
+    share/man/man8/tierwised.8 \
     share/bash-completion/completions/tierwise; do
     [ -s "$installed/$file" ] || { echo "test-install: $file is not installed" >&2; exit 1; }
 done

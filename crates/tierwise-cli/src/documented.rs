@@ -51,7 +51,7 @@ fn every_documented_command_parses() {
 fn a_command_that_is_wrong_is_found() {
     assert!(misunderstood("tierwise compare x.toml --polices tpp", true).is_some());
     assert!(misunderstood("sudo tierwise daemon tenant set shop --floor much", true).is_some());
-    assert!(misunderstood("tierwise compare", true).is_some());
-    assert!(misunderstood("tierwise compare", false).is_none());
+    assert!(misunderstood("tierwise simulate", true).is_some());
+    assert!(misunderstood("tierwise simulate", false).is_none());
     assert!(misunderstood("tierwise policies | head; tierwise nothing", false).is_some());
 }

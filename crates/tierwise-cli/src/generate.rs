@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write as _};
 use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command, CommandFactory};
 
@@ -31,9 +31,9 @@ impl Completions {
 
 /// Write the manual pages into a directory: one per subcommand, and that of `tierwised`.
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLE\n  tierwise man ~/.local/share/man/man1")]
+#[command(after_help = "EXAMPLE\n  tierwise man ~/.local/share/man")]
 pub struct Man {
-    /// The directory; it is created if it does not exist.
+    /// The directory, in which man1 and man8 are created if they do not exist.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
@@ -41,19 +41,23 @@ pub struct Man {
 impl Man {
     pub fn execute(&self) -> CommandResult {
         // Everything is rendered before the first file is written.
-        let commands = [tierwised::args::Args::command(), Cli::command()];
-        let pages = commands.map(pages).into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-        self.make_directory()?;
+        let commands = [(tierwised::args::Args::command(), "8"), (Cli::command(), "1")];
+        let pages = commands.map(|(command, section)| pages(command, section));
+        let pages = pages.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        self.make_directory(&self.directory)?;
+        for section in ["man1", "man8"] {
+            self.make_directory(&self.directory.join(section))?;
+        }
         pages
             .iter()
             .try_for_each(|(name, page)| output::whole_file(&self.directory.join(name), page))
     }
 
-    fn make_directory(&self) -> CommandResult {
+    fn make_directory(&self, directory: &Path) -> CommandResult {
         let refuse = |why: &dyn Display| {
-            Err(Failure::User(format!("{}: {why}; name a directory", self.directory.display())))
+            Err(Failure::User(format!("{}: {why}; name a directory", directory.display())))
         };
-        match std::fs::create_dir_all(&self.directory) {
+        match std::fs::create_dir_all(directory) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => refuse(&"is not a directory"),
             Err(error) => refuse(&error),
@@ -61,26 +65,26 @@ impl Man {
     }
 }
 
-/// A file's name and its content.
+/// A file's name below the directory, and its content.
 type Page = (String, Vec<u8>);
 
-/// Returns the pages of a command and of its visible subcommands.
-fn pages(command: Command) -> Result<Vec<Page>, Failure> {
+/// Returns the pages of a command and of its visible subcommands, all of one section.
+fn pages(command: Command, section: &str) -> Result<Vec<Page>, Failure> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    add_pages(&command, &mut pages)?;
+    add_pages(&command, section, &mut pages)?;
     Ok(pages)
 }
 
-fn add_pages(command: &Command, pages: &mut Vec<Page>) -> CommandResult {
+fn add_pages(command: &Command, section: &str, pages: &mut Vec<Page>) -> CommandResult {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        add_pages(below, pages)?;
+        add_pages(below, section, pages)?;
     }
-    let page = clap_mangen::Man::new(command.clone());
+    let page = clap_mangen::Man::new(command.clone()).section(section);
     let mut text = Vec::new();
     page.render(&mut text)?;
-    pages.push((page.get_filename(), text));
+    pages.push((format!("man{section}/{}", page.get_filename()), text));
     Ok(())
 }
 

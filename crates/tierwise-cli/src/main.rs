@@ -31,6 +31,7 @@ mod restore;
 mod run_args;
 mod run_file;
 mod scenario;
+mod shipped;
 mod simulate;
 mod sizes;
 mod status;

@@ -12,7 +12,7 @@ use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
 use crate::failure::{CommandResult, Failure};
 use crate::table::{new_table, write_table};
-use crate::{input, output};
+use crate::{input, output, shipped};
 
 /// Check scenario files, or list those that come with Tierwise.
 #[derive(Debug, Args)]
@@ -170,9 +170,7 @@ struct Listed {
 fn list(directory: Option<&Path>, json: bool) -> CommandResult {
     let directory = match directory {
         Some(directory) => directory.to_owned(),
-        None => shipped().ok_or_else(|| {
-            Failure::user(&"no scenarios directory was found here or beside the program; name one")
-        })?,
+        None => shipped::scenarios()?,
     };
     let mut files = Vec::new();
     find(&directory, &mut files)?;
@@ -198,17 +196,6 @@ fn left(table: &mut Table, column: usize) {
     if let Some(column) = table.column_mut(column) {
         column.set_cell_alignment(CellAlignment::Left);
     }
-}
-
-/// Finds `scenarios/` here, beside an installed program, or in the source tree of the build.
-fn shipped() -> Option<PathBuf> {
-    let executable = std::env::current_exe().ok();
-    let installed =
-        executable.and_then(|file| Some(file.parent()?.join("../share/tierwise/scenarios")));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
-    let mut places =
-        [Some(PathBuf::from("scenarios")), installed, Some(source)].into_iter().flatten();
-    places.find(|place| place.is_dir())
 }
 
 fn find(directory: &Path, files: &mut Vec<PathBuf>) -> CommandResult {

@@ -132,8 +132,15 @@ fn wrong_commands_explain_the_remedy() {
     assert!(message.contains("there is no directory"), "{message}");
     let message = refused(&["simulate", &scenario, "--policy", "tpp", "--format", "parquet"]);
     assert!(message.contains("-o FILE"), "{message}");
-    assert_eq!(tierwise(&["compare"]).status.code(), Some(2));
     assert_eq!(tierwise(&["no-such-command"]).status.code(), Some(2));
+}
+
+#[test]
+fn compare_without_a_scenario_has_one() {
+    let output = tierwise(&["compare", "--policies", "static"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).starts_with("redis-ycsb-c: Redis"));
+    assert!(text(&output.stderr).contains("recorded/redis-ycsb-c.toml"));
 }
 
 #[test]
@@ -323,10 +330,10 @@ fn completions_and_manual_pages_are_made() {
         assert!(succeeded(&["completions", shell]).contains("compare"), "{shell}");
     }
     let directory = Directory::new();
-    succeeded(&["man", &directory.name("man1")]);
-    assert!(directory.path("man1/tierwise.1").is_file());
-    assert!(directory.path("man1/tierwise-compare.1").is_file());
-    assert!(directory.path("man1/tierwised.1").is_file());
+    succeeded(&["man", &directory.name("man")]);
+    assert!(directory.path("man/man1/tierwise.1").is_file());
+    assert!(directory.path("man/man1/tierwise-compare.1").is_file());
+    assert!(directory.path("man/man8/tierwised.8").is_file());
 }
 
 #[test]

@@ -37,8 +37,7 @@ use forest::Forest;
 /// The trained model that ships (models/README.md): its name in recipes, and its file, which
 /// `Sac::save` wrote.
 #[cfg(feature = "learner")]
-const SHIPPED: (&str, &[u8]) =
-    ("mtat-actor", include_bytes!("../../../models/mtat-actor.safetensors"));
+const SHIPPED: (&str, &[u8]) = ("mtat-actor", include_bytes!("../models/mtat-actor.safetensors"));
 
 /// The refusal of a program that has no agents.
 #[cfg(not(feature = "learner"))]
@@ -48,7 +47,7 @@ const WITHOUT_LEARNER: &str = "this program was built without the learner that t
 
 /// The slowdown classifier that ships (models/README.md): its name in recipes, and its file.
 const SLOWDOWN: (&str, &[u8]) =
-    ("memstrata-slowdown-5", include_bytes!("../../../models/memstrata/slowdown-5.onnx"));
+    ("memstrata-slowdown-5", include_bytes!("../models/memstrata/slowdown-5.onnx"));
 
 /// MTAT's learners with their defaults.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@ mod jobs;
 mod summary;
 mod table;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::comparison::Compared;
 use crate::failure::{CommandResult, Failure};
 use crate::output::NewFile;
 use crate::run_args::RunArgs;
-use crate::{input, output, report};
+use crate::{input, output, report, shipped};
 
 /// Run several policies on a scenario and report which served it best.
 ///
@@ -31,15 +32,15 @@ use crate::{input, output, report};
 #[command(mut_arg("html", |html| {
     html.help("Write a report with plots, as one HTML file that needs nothing else")
 }))]
-#[command(after_help = "EXAMPLE\n  tierwise compare scenarios/zipf.toml\n  \
+#[command(after_help = "EXAMPLE\n  tierwise compare\n  tierwise compare scenarios/zipf.toml\n  \
                         tierwise compare scenarios/*.toml --policies static,tpp,multi-clock \
                         --html report.html\n  \
                         tierwise compare scenarios/zipf.toml --recipe my-policy.toml --json\n  \
                         tierwise compare traces/redis-ycsb-d.twt --fast-share 0.25")]
 pub struct Compare {
     /// The scenarios: machine, programs and their times; or recorded traces, each alone on a
-    /// machine.
-    #[arg(required = true, value_name = "SCENARIO|TRACE")]
+    /// machine. Without one, Redis serving YCSB C, which comes with Tierwise.
+    #[arg(value_name = "SCENARIO|TRACE")]
     scenarios: Vec<PathBuf>,
     #[command(flatten)]
     machine: TraceMachine,
@@ -61,7 +62,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Compare {
     pub fn execute(&self) -> CommandResult {
-        let scenarios = self.scenarios()?;
+        let paths = self.paths()?;
+        let scenarios = self.scenarios(&paths)?;
         let recipes = self.recipes(&scenarios[0].1)?;
         let html = self.run.html.as_deref().map(NewFile::create).transpose()?;
         let options = RunOptions {
@@ -80,10 +82,23 @@ impl Compare {
         if self.run.json { print_json(&compared) } else { self.print_end(&compared) }
     }
 
-    fn scenarios(&self) -> Result<Vec<(&Path, Scenario)>, Failure> {
+    /// Returns the named files, or the one for a user who names none.
+    fn paths(&self) -> Result<Cow<'_, [PathBuf]>, Failure> {
+        if !self.scenarios.is_empty() {
+            return Ok(Cow::Borrowed(&self.scenarios));
+        }
+        let first = shipped::first_scenario()?;
+        output::print_error_line(format_args!(
+            "compares on {}; `tierwise scenario list` lists more",
+            first.display()
+        ));
+        Ok(Cow::Owned(vec![first]))
+    }
+
+    fn scenarios<'a>(&self, paths: &'a [PathBuf]) -> Result<Vec<(&'a Path, Scenario)>, Failure> {
         let read =
             |path: &'_ PathBuf| Ok((path.clone(), input::scenario_or_trace(path, &self.machine)?));
-        let read = self.scenarios.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
+        let read = paths.iter().map(read).collect::<Result<Vec<_>, Failure>>()?;
         for (i, (path, scenario)) in read.iter().enumerate() {
             if let Some((other, _)) = read[..i].iter().find(|(_, s)| s.name == scenario.name) {
                 return Err(Failure::User(format!(
@@ -95,7 +110,7 @@ impl Compare {
                 )));
             }
         }
-        Ok(self.scenarios.iter().map(PathBuf::as_path).zip(read.into_iter().map(|r| r.1)).collect())
+        Ok(paths.iter().map(PathBuf::as_path).zip(read.into_iter().map(|r| r.1)).collect())
     }
 
     fn recipes(&self, machine: &Scenario) -> Result<Vec<Recipe>, Failure> {
@@ -127,7 +142,7 @@ impl Compare {
             summary::print(compared)?;
         }
         if let Some(path) = &self.run.html {
-            crate::output::print_error_line(format_args!("report written to {}", path.display()));
+            output::print_error_line(format_args!("report written to {}", path.display()));
         }
         Ok(())
     }

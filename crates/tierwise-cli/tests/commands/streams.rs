@@ -97,12 +97,14 @@ fn unwritable_file_is_named() {
 #[test]
 fn manual_pages_are_written_beside_and_renamed() {
     let directory = Directory::new();
-    fs::create_dir(directory.path("man1")).unwrap();
+    fs::create_dir_all(directory.path("man/man1")).unwrap();
     let kept = directory.write("kept", "of another name");
-    fs::hard_link(&kept, directory.path("man1/tierwise.1")).unwrap();
-    succeeded(&["man", &directory.name("man1")]);
+    fs::hard_link(&kept, directory.path("man/man1/tierwise.1")).unwrap();
+    succeeded(&["man", &directory.name("man")]);
     assert_eq!(fs::read_to_string(&kept).unwrap(), "of another name");
-    assert!(fs::read_to_string(directory.path("man1/tierwise.1")).unwrap().contains("tierwise"));
+    assert!(
+        fs::read_to_string(directory.path("man/man1/tierwise.1")).unwrap().contains("tierwise")
+    );
     let file = directory.write("file", "");
     assert_eq!(refused(&["man", &file]), format!("{file}: is not a directory; name a directory"));
 }

@@ -19,9 +19,10 @@ use blocks::{FencedBlock, blocks, commands, documents, project};
 const NOT_RUN: &[(&str, &[&str])] = &[
     (
         "it builds or tests the whole project",
-        &["make run", "make test", "make lab-shell", "pip install"],
+        &["make run", "make test", "make package", "make lab-shell", "pip install"],
     ),
     ("it needs root, and changes the machine", &["sudo "]),
+    ("another command installs it", &["/opt/"]),
     (
         "it asks or changes a running daemon",
         &[

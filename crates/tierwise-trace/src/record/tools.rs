@@ -7,6 +7,13 @@ use super::{RecordError, command};
 /// The plugin's file name.
 const PLUGIN: &str = "libtierwise_recorder.so";
 
+/// The source tree of the build. A packaged program loads nothing from there: the machine that runs
+/// it has no such directory, or one that anybody made. `scripts/release/` sets the variable.
+const SOURCE: Option<&str> = match option_env!("TIERWISE_PACKAGED") {
+    Some(_) => None,
+    None => Some(env!("CARGO_MANIFEST_DIR")),
+};
+
 /// The user-mode emulator of this machine's architecture.
 pub(super) fn qemu(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let name = format!("qemu-{}", std::env::consts::ARCH);
@@ -18,7 +25,7 @@ pub(super) fn qemu(given: Option<&Path>) -> Result<PathBuf, RecordError> {
 }
 
 /// The plugin: as given, else `TIERWISE_RECORDER`, else beside the executable, else in the source
-/// tree from which the executable was built.
+/// tree from which the executable was built, if it was not built for a package.
 pub(super) fn plugin(given: Option<&Path>) -> Result<PathBuf, RecordError> {
     let named = given
         .map(Path::to_owned)
@@ -39,7 +46,6 @@ fn default_places() -> Vec<PathBuf> {
         // The layout of a package: bin/tierwise and lib/tierwise/.
         places.push(directory.join("../lib/tierwise").join(PLUGIN));
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recorder/build");
-    places.push(source.join(PLUGIN));
+    places.extend(SOURCE.map(|source| Path::new(source).join("../../recorder/build").join(PLUGIN)));
     places
 }

@@ -21,10 +21,10 @@ use super::app::HandlerState;
 use super::guard::guard;
 use crate::view::Snapshot;
 
-const PAGE: &str = include_str!("../../../../web/index.html");
-const STYLE: &str = include_str!("../../../../web/style.css");
-const SCRIPT: &str = include_str!("../../../../web/dashboard.js");
-const ICON: &str = include_str!("../../../../web/icon.svg");
+const PAGE: &str = include_str!("../../web/index.html");
+const STYLE: &str = include_str!("../../web/style.css");
+const SCRIPT: &str = include_str!("../../web/dashboard.js");
+const ICON: &str = include_str!("../../web/icon.svg");
 
 /// Builds the router of all paths.
 pub(super) fn build(

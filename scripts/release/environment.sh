@@ -1,0 +1,80 @@
+# Sourced by the scripts of this directory, which bash runs in the project's directory: what makes
+# the bytes of a package depend on its sources alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+# The time of everything in an archive. Packages of changed sources that are not committed have the
+# last commit's too.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH LC_ALL=C TZ=UTC
+umask 022
+
+# Optimised across crates (Cargo.toml). `make test` takes the dev profile, whose programs it has.
+profile=${PACKAGE_PROFILE:-dist}
+target=${CARGO_TARGET_DIR:-$PWD/target}
+dist=${DIST:-$PWD/dist}
+tools=$target/tools
+mkdir -p "$dist"
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+
+# Panics and assertions name source files. Those names must not tell where the package was built.
+remap_paths() {
+    local home=${CARGO_HOME:-$HOME/.cargo}
+    export RUSTFLAGS="--remap-path-prefix=$PWD=/tierwise --remap-path-prefix=$home=/cargo"
+    export CFLAGS="-ffile-prefix-map=$PWD=/tierwise -ffile-prefix-map=$home=/cargo"
+    # Packaged programs do not look for files in the source tree of the build.
+    export TIERWISE_PACKAGED=1
+    # Objects that an incremental build left are not those of a first build.
+    export CARGO_INCREMENTAL=0
+}
+
+MUSL=x86_64-unknown-linux-musl
+GNU=x86_64-unknown-linux-gnu
+
+# build_static: both programs without a library of the system, in $static.
+build_static() {
+    remap_paths
+    cargo build --quiet --locked --profile "$profile" --target "$MUSL" -p tierwise-cli -p tierwised
+    static=$target/$MUSL/$profile
+}
+
+# build_native: both programs for this system's libraries, in $native. Those of the dev profile are
+# the ones that the tests have.
+build_native() {
+    if [ "$profile" = dev ]; then
+        scripts/build-dev.sh
+        native=$target/debug
+    else
+        remap_paths
+        # With a named target, RUSTFLAGS are for the programs and not for what builds them.
+        cargo build --quiet --locked --profile "$profile" --target "$GNU" -p tierwise-cli \
+            -p tierwised
+        native=$target/$GNU/$profile
+    fi
+}
+
+# archive DIRECTORY: a tar stream of its content, the same for the same content.
+archive() {
+    tar --directory="$1" --sort=name --format=gnu --owner=0 --group=0 --numeric-owner \
+        --mtime="@$SOURCE_DATE_EPOCH" --create .
+}
+
+# What the first comparison needs, of a few megabytes: a key-value store, a database and a graph
+# kernel; and the scenarios whose programs are generated.
+FIRST_PROGRAMS="redis-ycsb-c sqlite-memory graph-tc-kron"
+
+# small_share DIRECTORY: puts them there as share/tierwise has all of them.
+small_share() {
+    local program file
+    for program in $FIRST_PROGRAMS; do
+        install -D --mode=644 -t "$1/traces" "traces/$program.twt"
+        install -D --mode=644 -t "$1/scenarios/recorded" "scenarios/recorded/$program.toml"
+    done
+    for file in $(grep --files-without-match --recursive --include='*.toml' trace scenarios); do
+        install -D --mode=644 "$file" "$1/$file"
+    done
+    for file in recipes/*.toml; do
+        install -D --mode=644 "$file" "$1/$file"
+    done
+}

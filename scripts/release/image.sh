@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Makes the container image of the daemon in dist/: an OCI layout in a tar file, of one layer, with
+# no base image. `podman load`, `skopeo` and `ctr images import` read it.
+source "$(dirname "$0")/environment.sh"
+build_static
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+install -D --mode=755 "$static/tierwised" "$work/root/usr/sbin/tierwised"
+install -d --mode=700 "$work/root/run/tierwise" "$work/root/var/lib/tierwise"
+install -d "$work/root/etc/tierwise"
+install -d --mode=1777 "$work/root/tmp"
+archive "$work/root" > "$work/layer.tar"
+mkdir "$work/layout"
+REVISION=$(git rev-parse HEAD) VERSION=$version python3 scripts/release/oci_layout.py \
+    "$work/layer.tar" "$work/layout"
+archive "$work/layout" > "$dist/tierwised-$version-oci.tar"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Installs the wheel of tierwise into an empty environment and uses its module and its command.
+source "$(dirname "$0")/common.sh"
+wheel=$(one "tierwise-$version-*.whl")
+if [ "$profile" != dev ]; then
+    must 'manylinux_2_17_x86_64' "$target/release-venv/bin/auditwheel" show "$wheel"
+fi
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check "$wheel"
+bin=$work/venv/bin
+must "redis-ycsb-c: Redis" hidden "$bin/tierwise" compare --policies static,clock
+must "tierwise $version" hidden "$bin/tierwise" --version
+must "share/tierwise/scenarios" hidden "$bin/tierwise" scenario list
+must "tierwise-compare" man --local-file "$work/venv/share/man/man1/tierwise-compare.1"
+must "slowdown" hidden "$bin/python" -c "
+import sys, tierwise
+print(tierwise.run(sys.prefix + '/share/tierwise/scenarios/zipf.toml', 'static')['result'])"
+"$bin/pip" uninstall --quiet --yes tierwise
+left=$(find "$work/venv" -path '*tierwise*' -type f)
+[ -z "$left" ] || fail "pip uninstall left $left"
+echo "test-packages: $(basename "$wheel") gives the module and the command"

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Makes the wheel of the module `tierwise` and the command `tierwise` in dist/. The module needs
+# glibc 2.17 (manylinux2014), the command nothing; with the dev profile both need this system.
+source "$(dirname "$0")/environment.sh"
+scripts/release/tools.sh
+options=(--profile "$profile" --locked)
+if [ "$profile" = dev ]; then
+    build_native
+    command=$native
+else
+    build_static
+    command=$static
+    # Zig links against the symbols of an old glibc. Its directory is its own: what is compiled for
+    # a module and for programs replaces each other.
+    options+=(--zig --target "$GNU" --compatibility manylinux2014)
+    options+=(--target-dir "$target/wheel")
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# maturin reads data/ beside pyproject.toml: scripts/ and data/ in it go to bin/ and to the root of
+# the environment, where the command finds share/tierwise.
+cp -r python/pyproject.toml python/README.md python/tierwise "$work"
+find "$work" -name __pycache__ -prune -exec rm -r {} +
+manifest="manifest-path = \"$PWD/crates/tierwise-py/Cargo.toml\""
+sed -i "s#^manifest-path = .*#$manifest\ndata = \"data\"#" "$work/pyproject.toml"
+install -D --mode=755 --strip "$command/tierwise" "$work/data/scripts/tierwise"
+small_share "$work/data/data/share/tierwise"
+"$command/tierwise" man "$work/man"
+mkdir -p "$work/data/data/share/man"
+mv "$work/man/man1" "$work/data/data/share/man"
+(cd "$work" && PATH=$target/release-venv/bin:$PATH maturin build --quiet "${options[@]}" \
+    --out "$work/dist")
+mv "$work"/dist/*.whl "$dist"

@@ -16,7 +16,7 @@ use toml::{Table, Value};
 use crate::files;
 use crate::plan::MAX_UNITS;
 use crate::setting::{Parameters, SCENARIO, set};
-use crate::spot::{PlanFile, Spot};
+use crate::spot::{Spot, SweepFile};
 use crate::unit::{SourceText, Unit, UnitRunner, base_of};
 
 /// The tables of a recipe that have parameters.
@@ -65,13 +65,13 @@ impl PlanSetting {
     }
 
     /// Puts an error in a changed text at the parameter that caused it, if one did.
-    fn blame(&self, at: PlanFile<'_>, error: &ConfigError, prefix: &str) -> ConfigError {
+    fn blame(&self, at: SweepFile<'_>, error: &ConfigError, prefix: &str) -> ConfigError {
         let path = format!("{prefix}{}", error.key);
         // A workload's key has its number, a parameter's its name; the key's last part is the same.
         let last = path.rsplit('.').next();
         let place = self.places.get(&path).or_else(|| {
             let mut places = self.places.iter();
-            let of = |p: &str| p.starts_with(SCENARIO) == !prefix.is_empty();
+            let of = |p: &str| p.starts_with(SCENARIO) != prefix.is_empty();
             let named = |p: &str| of(p) && p.rsplit('.').next() == last;
             places.find(|(p, _)| named(p)).map(|(_, place)| place)
         });
@@ -96,7 +96,7 @@ pub(crate) struct Sources {
 /// # Errors
 /// The first mistake, with file, line and key.
 pub(crate) fn expand(
-    at: PlanFile<'_>,
+    at: SweepFile<'_>,
     sources: &Sources,
     base: &Path,
 ) -> Result<Vec<Unit>, ConfigError> {
@@ -142,7 +142,7 @@ fn unit(
 }
 
 /// Gives every unit its key, and drops the second of two that are the same.
-fn keyed(at: PlanFile<'_>, units: Vec<Unit>) -> Result<Vec<Unit>, ConfigError> {
+fn keyed(at: SweepFile<'_>, units: Vec<Unit>) -> Result<Vec<Unit>, ConfigError> {
     let runner = UnitRunner::default();
     let mut seen = HashSet::new();
     let mut kept = Vec::with_capacity(units.len());
@@ -156,7 +156,7 @@ fn keyed(at: PlanFile<'_>, units: Vec<Unit>) -> Result<Vec<Unit>, ConfigError> {
 }
 
 fn recipes(
-    at: PlanFile<'_>,
+    at: SweepFile<'_>,
     sources: &Sources,
     base: &Path,
 ) -> Result<Vec<SourceText>, ConfigError> {
@@ -175,7 +175,7 @@ fn recipes(
 
 /// A scenario with a setting, its topology, and its name.
 fn scenario(
-    at: PlanFile<'_>,
+    at: SweepFile<'_>,
     path: &Path,
     text: &str,
     setting: &PlanSetting,
@@ -209,7 +209,7 @@ fn changed(text: &str, values: Parameters) -> Result<String, (String, String)> {
 }
 
 struct Expansion<'a> {
-    at: PlanFile<'a>,
+    at: SweepFile<'a>,
     /// Recipes with their settings that were checked, by their texts.
     recipes: HashMap<(String, String), (String, SourceText)>,
     units: Vec<Unit>,

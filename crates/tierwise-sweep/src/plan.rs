@@ -25,7 +25,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::expand::{PlanSetting, Sources, expand};
 use crate::files;
-use crate::spot::{PlanFile, Spot, elements, leaves, single, whole};
+use crate::spot::{Spot, SweepFile, elements, leaves, single, whole};
 use crate::unit::Unit;
 
 /// Units of a plan: more than a year of simulation, and a gigabyte of descriptions.
@@ -58,7 +58,7 @@ impl SweepPlan {
     pub fn parse(file: &str, text: &str, base: &Path) -> Result<Self, ConfigError> {
         // For the parser's errors in this project's words.
         Document::parse(file, text)?;
-        let at = PlanFile { file, text };
+        let at = SweepFile { file, text };
         let table = DeTable::parse(text).map_err(|error| at.error(0, "", error.message()))?;
         let table = table.get_ref();
         at.only(table, &["scenarios", "recipes", "seeds", "grid", "list"])?;
@@ -80,7 +80,7 @@ fn nowhere(file: &str, problem: String) -> ConfigError {
 
 /// A list of texts with their places.
 fn texts(
-    at: PlanFile<'_>,
+    at: SweepFile<'_>,
     table: &DeTable<'_>,
     key: &str,
 ) -> Result<Vec<(usize, String)>, ConfigError> {
@@ -98,7 +98,7 @@ fn texts(
 
 /// A list of files with their places; a directory stands for its TOML files, sorted.
 fn paths(
-    at: PlanFile<'_>,
+    at: SweepFile<'_>,
     table: &DeTable<'_>,
     key: &str,
     base: &Path,
@@ -116,7 +116,7 @@ fn paths(
     Ok(out)
 }
 
-fn seeds(at: PlanFile<'_>, table: &DeTable<'_>) -> Result<Vec<u64>, ConfigError> {
+fn seeds(at: SweepFile<'_>, table: &DeTable<'_>) -> Result<Vec<u64>, ConfigError> {
     let Some(value) = table.get("seeds") else { return Ok(vec![1]) };
     let refuse = || {
         let problem = "allowed: a list of whole numbers, or { from = 1, count = 100 } with a \
@@ -138,7 +138,7 @@ fn seeds(at: PlanFile<'_>, table: &DeTable<'_>) -> Result<Vec<u64>, ConfigError>
 }
 
 /// The settings: every entry of the list with every combination of the grid.
-fn settings(at: PlanFile<'_>, table: &DeTable<'_>) -> Result<Vec<PlanSetting>, ConfigError> {
+fn settings(at: SweepFile<'_>, table: &DeTable<'_>) -> Result<Vec<PlanSetting>, ConfigError> {
     let mut settings = listed(at, table)?;
     let Some(grid) = table.get("grid") else { return Ok(settings) };
     let DeValue::Table(grid) = grid.get_ref() else {
@@ -161,7 +161,7 @@ fn settings(at: PlanFile<'_>, table: &DeTable<'_>) -> Result<Vec<PlanSetting>, C
     Ok(settings)
 }
 
-fn candidates(at: PlanFile<'_>, spot: &Spot<'_>) -> Result<Vec<toml::Value>, ConfigError> {
+fn candidates(at: SweepFile<'_>, spot: &Spot<'_>) -> Result<Vec<toml::Value>, ConfigError> {
     let refuse = || {
         let problem = "allowed: a list of one or more numbers, texts, true or false: every value \
                        of a grid is tried";
@@ -171,7 +171,7 @@ fn candidates(at: PlanFile<'_>, spot: &Spot<'_>) -> Result<Vec<toml::Value>, Con
     list.iter().map(|item| single(item.get_ref()).ok_or_else(refuse)).collect()
 }
 
-fn listed(at: PlanFile<'_>, table: &DeTable<'_>) -> Result<Vec<PlanSetting>, ConfigError> {
+fn listed(at: SweepFile<'_>, table: &DeTable<'_>) -> Result<Vec<PlanSetting>, ConfigError> {
     let Some(list) = table.get("list") else { return Ok(vec![PlanSetting::default()]) };
     let refuse = |offset, key: &str, problem: &str| at.error(offset, key, problem);
     let allowed = "allowed: an array of tables, [[list]]";

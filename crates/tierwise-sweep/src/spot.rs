@@ -6,20 +6,20 @@ use toml::{Spanned, Value};
 
 /// The file that is read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PlanFile<'a> {
+pub(crate) struct SweepFile<'a> {
     pub file: &'a str,
     pub text: &'a str,
 }
 
-impl PlanFile<'_> {
+impl SweepFile<'_> {
     /// An error at a byte of the file.
-    pub(crate) fn error(&self, offset: usize, key: &str, problem: impl ToString) -> ConfigError {
+    pub(crate) fn error(&self, offset: usize, key: &str, problem: impl Into<String>) -> ConfigError {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         ConfigError {
             file: self.file.to_owned(),
             line: 1 + before.iter().filter(|&&byte| byte == b'\n').count(),
             key: key.to_owned(),
-            problem: problem.to_string(),
+            problem: problem.into(),
         }
     }
 

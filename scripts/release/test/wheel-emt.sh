@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the wheel of tierwise-emt into an empty environment and tracks a program in it.
+# Installs the wheel of tierwise-emt into an empty environment and loads its extension there.
 source "$(dirname "$0")/common.sh"
 wheel=$(one "tierwise_emt-$version-*.whl")
 must 'manylinux_2_17_x86_64' "$target/release-venv/bin/auditwheel" show "$wheel"

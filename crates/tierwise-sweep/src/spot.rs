@@ -13,7 +13,12 @@ pub(crate) struct SweepFile<'a> {
 
 impl SweepFile<'_> {
     /// An error at a byte of the file.
-    pub(crate) fn error(&self, offset: usize, key: &str, problem: impl Into<String>) -> ConfigError {
+    pub(crate) fn error(
+        &self,
+        offset: usize,
+        key: &str,
+        problem: impl Into<String>,
+    ) -> ConfigError {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         ConfigError {
             file: self.file.to_owned(),

@@ -57,7 +57,8 @@ impl Sweep {
         let plan = SweepPlan::read(&self.plan)?;
         let outputs = Outputs::of(&self.out, &plan.name)?;
         let wanted: HashSet<&str> = plan.units.iter().map(|unit| unit.key.as_str()).collect();
-        let mut store = SweepStore::open(&outputs.kept, &wanted).map_err(of_store)?;
+        let mut store =
+            SweepStore::open(&outputs.kept, &wanted).map_err(|error| of_store(&error))?;
         let missing = missing(&plan.units, &store);
         let kept = wanted.len() - missing.len();
         if self.dry_run {
@@ -69,7 +70,7 @@ impl Sweep {
         let jobs = self.jobs().min(missing.len());
         let start = Instant::now();
         let ran = pool::run(&missing, jobs, &stop, &mut store);
-        store.sync().map_err(of_store)?;
+        store.sync().map_err(|error| of_store(&error))?;
         let stopped = match ran {
             Ok(()) => false,
             Err(Stopped::Asked) => true,
@@ -99,10 +100,10 @@ fn missing<'a>(units: &'a [Unit], store: &SweepStore) -> Vec<&'a Unit> {
 }
 
 /// A directory that cannot be made is the user's mistake; a full disk is not.
-fn of_store(error: StoreError) -> Failure {
+fn of_store(error: &StoreError) -> Failure {
     match error.is_full_disk() {
         true => Failure::Internal(error.to_string()),
-        false => Failure::user(&error),
+        false => Failure::user(error),
     }
 }
 

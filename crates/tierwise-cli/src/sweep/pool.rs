@@ -151,5 +151,5 @@ fn collect(
 }
 
 fn keep(record: UnitRecord, store: &mut SweepStore) -> CommandResult {
-    store.append(record).map_err(of_store)
+    store.append(record).map_err(|error| of_store(&error))
 }

@@ -7,8 +7,21 @@ use crate::common::{Directory, succeeded, text, tierwise};
 
 /// Names of values that are no numbers, in the help.
 const TEXTS: &[&str] = &[
-    "WHEN", "FILE", "DIR", "FIFO", "PATH", "NAME", "NAMES", "TEXT", "PRESET", "FORMAT", "TABLE",
-    "CLASS", "CGROUP", "GUEST",
+    "WHEN",
+    "FILE",
+    "DIR",
+    "FIFO",
+    "PATH",
+    "NAME",
+    "NAMES",
+    "TEXT",
+    "PRESET",
+    "FORMAT",
+    "TABLE",
+    "CLASS",
+    "CGROUP",
+    "GUEST",
+    "DIRECTORY|FILE",
 ];
 
 const NONSENSE: &[&str] = &["-1", "nan", "inf", "1e400", "99999999999999999999", "text", ""];
@@ -43,6 +56,7 @@ const COMPARE: &[&str] = &["compare"];
 const SIMULATE: &[&str] = &["simulate"];
 const ADVISE: &[&str] = &["advise"];
 const PLAN: &[&str] = &["plan"];
+const SWEEP: &[&str] = &["sweep"];
 const CONFORM: &[&str] = &["conform"];
 const PROFILE: &[&str] = &["profile"];
 const RECORD: &[&str] = &["record"];
@@ -63,6 +77,7 @@ const ROWS: &[Row] = &[
     row(COMPARE, "--fast", &["in.toml"], Refused),
     row(COMPARE, "--seed", &["in.toml"], Allowed),
     row(COMPARE, "--jobs", &["in.toml"], Refused),
+    row(SWEEP, "--jobs", &["in.toml", "--out", "out"], Refused),
     row(SIMULATE, "--fast-share", POLICY, Refused),
     row(SIMULATE, "--fast", POLICY, Refused),
     row(SIMULATE, "--seed", POLICY, Allowed),

@@ -69,7 +69,9 @@ fn beside(algorithm: &str) -> &'static str {
 /// Every stage with its algorithms.
 fn algorithms() -> Vec<(&'static str, &'static str)> {
     let policies = baseline::TABLE.iter().map(|row| ("policy", row.name));
-    let estimators = estimate::TABLE.iter().map(|row| ("estimator", row.name));
+    // "external" has no numbers, and is refused without a program that supplies it.
+    let estimators = estimate::TABLE.iter().filter(|row| row.name != "external");
+    let estimators = estimators.map(|row| ("estimator", row.name));
     let partitioners = partition::TABLE.iter().map(|row| ("partitioner", row.name));
     let selectors = select::TABLE.iter().map(|row| ("selector", row.name));
     policies.chain(estimators).chain(partitioners).chain(selectors).collect()

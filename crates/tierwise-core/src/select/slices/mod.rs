@@ -361,7 +361,7 @@ impl Slices {
             if !all {
                 break;
             }
-            batch = batch + batch;
+            batch = Pages(batch.0.saturating_mul(2));
         }
         moved
     }

@@ -322,27 +322,27 @@ fn unmonitored_tenant_relieves_no_pressure() {
     assert_eq!(enforced.held(), [5, 35]);
 }
 
-/// Ten fast pages and ten slow ones that are hotter, aged once after each second's samples.
-fn learned(move_cost: Option<Duration>) -> Enforced {
-    let mut enforced = Enforced::new(2, "");
+/// So many fast pages and slow ones that are hotter, aged once after each second's samples.
+fn learned(half: u32, parameters: &str, move_cost: Option<Duration>) -> Enforced {
+    let mut enforced = Enforced::new(2, parameters);
     let recipe = "outlook = true\nageing_interval_ms = 1000\nsampler_cpu_percent = 0";
     let document = Document::parse("t.toml", recipe).unwrap();
     enforced.estimator = TenantHistogram::build(&document.root()).unwrap();
-    enforced.machine.allocated_by(1, 0..10, 0).allocated_by(1, 10..20, 1);
+    enforced.machine.allocated_by(1, 0..half, 0).allocated_by(1, half..2 * half, 1);
     enforced.nothing_is_free();
     for second in 1..=20 {
-        enforced.sample(0..10, 1);
-        enforced.sample(10..20, 4);
+        enforced.sample(0..half, 1);
+        enforced.sample(half..2 * half, 4);
         let (machine, now) = (&mut enforced.machine, Timestamp(second * 1_000_000_000));
         enforced.estimator.on_observation(now, &machine.obs, &mut machine.pages);
         machine.obs.clear();
         enforced.estimator.update(now, &mut machine.context());
     }
     enforced.machine.move_cost = move_cost;
-    enforced.partition(&[0, 10]);
+    enforced.partition(&[0, u64::from(half)]);
     // The end of the next second.
-    enforced.sample(0..10, 1);
-    enforced.sample(10..20, 4);
+    enforced.sample(0..half, 1);
+    enforced.sample(half..2 * half, 4);
     enforced.slices = 209;
     enforced
 }
@@ -352,7 +352,7 @@ fn learned(move_cost: Option<Duration>) -> Enforced {
 #[test]
 fn exchange_has_to_pay_its_copies() {
     let exchanged = |micros: u64| {
-        let mut enforced = learned(Some(Duration::from_micros(micros)));
+        let mut enforced = learned(10, "", Some(Duration::from_micros(micros)));
         enforced.slice().len()
     };
     assert_eq!(exchanged(400), 20);
@@ -361,5 +361,12 @@ fn exchange_has_to_pay_its_copies() {
 
 #[test]
 fn hotness_alone_decides_without_a_cost() {
-    assert_eq!(learned(None).slice().len(), 20);
+    assert_eq!(learned(10, "", None).slice().len(), 20);
+}
+
+/// Each search asks for one page, and is repeated a thousand times.
+#[test]
+fn many_refused_exchanges_end_a_search() {
+    let mut enforced = learned(500, "p_max = 1", Some(Duration::from_micros(600)));
+    assert_eq!(enforced.slice().len(), 0);
 }

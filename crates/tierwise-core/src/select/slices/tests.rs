@@ -364,9 +364,9 @@ fn hotness_alone_decides_without_a_cost() {
     assert_eq!(learned(10, "", None).slice().len(), 20);
 }
 
-/// Each search asks for one page, and is repeated a thousand times.
+/// Each search asks for one page, eighty times.
 #[test]
 fn many_refused_exchanges_end_a_search() {
-    let mut enforced = learned(500, "p_max = 1", Some(Duration::from_micros(600)));
+    let mut enforced = learned(80, "p_max = 1", Some(Duration::from_micros(600)));
     assert_eq!(enforced.slice().len(), 0);
 }

@@ -182,7 +182,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 /// anyway. A process that dies meanwhile leaves the old file or the new one.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
     let replace = || {
         let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;

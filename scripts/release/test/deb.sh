@@ -8,7 +8,8 @@ base=$target/debian-root.tar
 if [ ! -s "$base" ]; then
     # The smallest root with dpkg. The programs were linked with the libraries of this release.
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    mmdebstrap --quiet --variant=essential "$suite" "$base.part"
+    # The name of the file does not say that it is an archive.
+    mmdebstrap --quiet --format=tar --variant=essential "$suite" "$base.part"
     mv "$base.part" "$base"
 fi
 root=$work/root

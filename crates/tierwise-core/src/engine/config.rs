@@ -15,8 +15,8 @@ pub struct EngineConfig {
     pub recipe: Recipe,
     /// The limit on migrations.
     pub budget: Budget,
-    /// The tenant specs, by [`TenantId`]. May be shorter than the number of tenants: missing
-    /// entries use the defaults.
+    /// The tenant specs, by [`crate::units::TenantId`]. May be shorter than the number of tenants:
+    /// missing entries use the defaults.
     pub tenants: Vec<TenantSpec>,
     /// The learner, for recipes that need one.
     pub learning: Option<Arc<dyn Learning>>,

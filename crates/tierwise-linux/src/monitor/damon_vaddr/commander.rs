@@ -57,7 +57,8 @@ pub(super) enum DamonOrder {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
     /// Sets the current intervals of every kdamond, reads the kdamonds if there is no tracepoint,
-    /// and ends a turn that has lasted for [`TURN`] collections.
+    /// and ends a turn that has lasted for [`COLLECTIONS_PER_ROUND`](super::COLLECTIONS_PER_ROUND)
+    /// collections.
     Collect,
     /// Turns every kdamond off.
     Stop,

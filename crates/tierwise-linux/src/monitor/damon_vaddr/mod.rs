@@ -2,8 +2,8 @@
 //! bounded; more processes are monitored in rotation ([`super::rotation`]).
 //!
 //! A kdamond that is assigned to another process starts with coarse regions. A turn therefore lasts
-//! for [`TURN`] collections, so that regions can adapt (they are split once per aggregation
-//! interval).
+//! for [`COLLECTIONS_PER_ROUND`] collections, so that regions can adapt (they are split once per
+//! aggregation interval).
 //!
 //! A kdamond takes the mmap lock of its process, which the process may hold for ever. A command to
 //! that kdamond then waits as long, with DAMON's own lock held. Regions are therefore read from a

@@ -1,8 +1,8 @@
 //! Memory of what was hot: kept over a restart of the daemon, and of a program.
 //!
 //! The daemon records the heat of each process's memory every few seconds ([`HeatMemory::record`])
-//! and writes it to a file ([`mod@file`]). A process that is found afterwards starts with a record if
-//! it is the same process (pid, start time), or another process of the same tenant and program
+//! and writes it to a file ([`mod@file`]). A process that is found afterwards starts with a record
+//! if it is the same process (pid, start time), or another process of the same tenant and program
 //! ([`Program`]) while the recorded one has ended. Of several, the one seen last counts, once.
 //! Memory of the same process is found by its address, and memory of another one by its place
 //! ([`place`]).

@@ -10,6 +10,7 @@ from nbclient import NotebookClient
 PROJECT = Path(__file__).parents[2]
 #: Words of what each prints: a command that fails in a cell does not end the notebook.
 EXPECTED = {
+    "planner": ("Buy small-host with", "did you mean"),
     "operator": ("served best", "tierwised-tutorial.toml: good", "did you mean"),
     "python-owner": ("118 MiB touched", "fast share"),
     "researcher": ("decay 0.5", "run_seconds", "(6, 0)"),

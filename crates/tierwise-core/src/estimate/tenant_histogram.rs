@@ -347,7 +347,9 @@ impl Estimator for TenantHistogram {
     }
 
     fn outlook(&self, page: PageId, pages: &PageTable) -> Option<f64> {
-        self.outlook.as_ref()?.of(page, self.count(page), self.meaning(), pages)
+        // Ticks say too little about misses for a refusal: hotness alone decides there.
+        let outlook = self.outlook.as_ref().filter(|_| !self.ticks)?;
+        outlook.of(page, self.count(page), self.meaning(), pages)
     }
 
     fn foresees(&self) -> bool {

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -279,11 +280,11 @@ def figures(learnt_prefix: Path, scored_prefix: Path) -> dict[str, Any]:
         ),
         "object history": lambda room: catch(scored.history, scored.weight, scored.uses, room),
         **{
-            name: lambda room, name=name: by_property(learnt, scored, name, room)  # type: ignore[misc]
+            name: partial(by_property, learnt, scored, name)
             for name in PROPERTIES
         },
         **{
-            f"pages by {name}": lambda room, name=name: grouped(scored, name, room)  # type: ignore[misc]
+            f"pages by {name}": partial(grouped, scored, name)
             for name in ("site", "context", "born")
         },
     }

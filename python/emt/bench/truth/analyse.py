@@ -279,10 +279,7 @@ def figures(learnt_prefix: Path, scored_prefix: Path) -> dict[str, Any]:
             scored.uses / np.maximum(scored.weight, 1e-9), scored.weight, scored.uses, room
         ),
         "object history": lambda room: catch(scored.history, scored.weight, scored.uses, room),
-        **{
-            name: partial(by_property, learnt, scored, name)
-            for name in PROPERTIES
-        },
+        **{name: partial(by_property, learnt, scored, name) for name in PROPERTIES},
         **{
             f"pages by {name}": partial(grouped, scored, name)
             for name in ("site", "context", "born")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
-from bench.programs import LONG, PROGRAMS, RUNS, STANDARD, program
+from bench.programs import LONG, PROGRAMS, STANDARD, program
 from bench.steady import shares, steady_after_s, steady_share
 from bench.table import (
     HEADER,

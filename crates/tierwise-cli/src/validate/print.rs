@@ -1,4 +1,4 @@
-//! GuestMachine and simulator side by side, as tables and as a page in Markdown.
+//! Guest and simulator side by side, as tables and as a page in Markdown.
 
 use std::io::{self, Write};
 

@@ -12,7 +12,7 @@ pub struct Agreement {
     pub disagreements: Vec<(usize, usize)>,
 }
 
-/// Compares the rankings of pairs of figures, one of each ranking. RunFigures that differ
+/// Compares the rankings of pairs of figures, one of each ranking. Figures that differ
 /// by no more
 /// than the share `tie` of the smaller are equal.
 pub fn agreement(pairs: &[(f64, f64)], tie: f64) -> Agreement {

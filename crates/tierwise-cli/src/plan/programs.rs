@@ -189,6 +189,7 @@ fn resident(
         read_gbps: 1.0,
         write_gbps: 1.0,
         channels: 1,
+        watermarks: None,
     });
     let mut scenario = scenario(tiers.to_vec(), granule_order, vec![workload.clone()], duration);
     scenario.sizes = vec![TierSize::ShareOfResident(2.0); 2];
@@ -213,6 +214,7 @@ pub fn scenario(
             watermark_scale_factor: Machine::DEFAULT_WATERMARK_SCALE,
             granule_order,
             hardware: None,
+            cpus: None,
         },
         sizes: Vec::new(),
         costs: Costs::default(),

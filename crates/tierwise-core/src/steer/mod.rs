@@ -18,15 +18,20 @@
 //! by chance. While there are few candidates for many victims, the threshold grows by as much as
 //! candidates are missing, two to eight times per scan, up to the longest idle time.
 //!
-//! **Rate.** No more pages are promoted per second than there are victims. Promotions also use up a
-//! stock that grows by as many pages per second as promotions and demotions may copy in
-//! [`MAX_COPYING`] of a CPU, up to as many pages as the fast tier holds. So all pages of a workload
+//! **Rate.** A pass promotes no more pages than there are victims. Promotions also use up a stock
+//! that grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`]
+//! of a CPU, up to as many pages as the fast tier holds. So all pages of a workload
 //! that changes its hot pages can be promoted at once. The kernel counts candidates against the
 //! rate in the order of their faults. If a scan finds more than the rate allows, the threshold
 //! falls in proportion, so that the hottest are promoted.
 //!
 //! **Chunk.** The kernel poisons a chunk at once. Where there are few victims, the first chunk has
-//! enough pages for them, and the scan ends ([`scan`]).
+//! enough pages for them, and the scan ends ([`scan`]). How many are enough follows from the part
+//! of the pages that were candidates in the last scan.
+//!
+//! **Room.** A candidate that finds no free page is lost for its scan, and kswapd, which makes room,
+//! is slower than the faults. So idle pages are demoted before the first scan of a series, as many
+//! as it is expected to find candidates by the same part.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -38,7 +43,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
-use scan::{Conditions, Counts, Scanning, Step};
+use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
 /// largest: pages that are accessed less often than once per second gain little.
@@ -53,14 +58,17 @@ pub const MIN_THRESHOLD: Duration = Duration::from_millis(1);
 pub const PERIOD: Duration = Duration::from_millis(100);
 
 /// The bounds of a chunk in base pages: the kernel's default (`sysctl_numa_balancing_scan_size`,
-/// 256 MiB) and a sixteenth of it. The kernel poisons smaller chunks more often, so that a scan
+/// 256 MiB) and a sixty-fourth of it. The kernel poisons smaller chunks more often, so that a scan
 /// takes as long.
-pub const CHUNK: RangeInclusive<u64> = 4096..=65536;
+pub const CHUNK: RangeInclusive<u64> = 1024..=65536;
 
-/// Pages of a chunk per victim. Most faults of a larger chunk would find no victim left; a smaller
-/// one has fewer hot pages than victims if less than an eighth of the memory is hot. Chosen, not
-/// measured.
-const CHUNK_PER_VICTIM: u64 = 8;
+/// The part of the slow pages that a first scan is expected to find hot: a quarter. The next scans
+/// are planned by what the last one found. Chosen, not measured.
+const EXPECTED_SHARE: f64 = 0.25;
+
+/// The least part of the slow pages that is expected to be hot: below it, every chunk is the
+/// largest.
+const MIN_SHARE: f64 = 1.0 / 64.0;
 
 /// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
@@ -200,9 +208,16 @@ pub struct Steering {
     scanning: Scanning,
     /// The threshold of the present or last pass.
     scanned_with: Duration,
+    /// The part of the scanned pages that were candidates in the last pass, 0 to 1.
+    share: f64,
+    /// Base pages that a series that has just started finds too few of free.
+    ahead: Pages,
     last: Option<(Timestamp, u64)>,
-    /// The stock: base pages that may be promoted at once.
+    /// The stock: base pages that may be promoted at once. It is negative after a pass that began
+    /// with less than it promoted.
     stock: f64,
+    /// The places when the present pass started.
+    granted: Pages,
 }
 
 impl Steering {
@@ -214,8 +229,11 @@ impl Steering {
             victims: PromotionVictims::default(),
             scanning: Scanning::new(costs),
             scanned_with: MIN_THRESHOLD,
+            share: EXPECTED_SHARE,
+            ahead: Pages(0),
             last: None,
             stock: f64::INFINITY,
+            granted: Pages(0),
         }
     }
 
@@ -227,14 +245,24 @@ impl Steering {
     }
 
     fn chunk(&self) -> Pages {
-        let wanted = self.victims.pages.0.saturating_mul(CHUNK_PER_VICTIM);
+        let candidates = self.places().0.saturating_mul(MAX_CANDIDATES);
+        let wanted = (candidates as f64 / self.share.max(MIN_SHARE)) as u64;
         Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
     }
 
     fn rate(&self) -> Option<Pages> {
-        let growth = self.growth()?;
-        let affordable = growth.max(self.stock.min(1e15));
-        Some(Pages(affordable as u64).min(self.victims.pages))
+        self.growth().map(|_| self.places())
+    }
+
+    /// The victims that the stock allows to displace. They are the same for a whole pass, because
+    /// the kernel counts all candidates of a second against the rate.
+    fn places(&self) -> Pages {
+        if self.scanning.is_on() { self.granted.min(self.victims.pages) } else { self.affordable() }
+    }
+
+    fn affordable(&self) -> Pages {
+        let Some(growth) = self.growth() else { return self.victims.pages };
+        Pages(growth.max(self.stock.min(1e15)) as u64).min(self.victims.pages)
     }
 
     /// The growth of the stock per second; `None` if copies cost nothing.
@@ -248,10 +276,12 @@ impl Steering {
         self.scanning.wants_count()
     }
 
-    /// The idle base pages to demote before the next scan, so that its candidates find free pages:
-    /// as many as candidates found none in the last scan.
+    /// The idle base pages to demote before the next scan, so that its candidates find free pages.
+    /// After a scan they are as many as candidates found none in it. When a series has just
+    /// started, they are the candidates that are expected, less the free pages.
     pub fn room(&self) -> Pages {
-        self.scanning.without_room(self.rate()).min(self.victims.pages)
+        let without = self.scanning.without_room(self.rate());
+        without.max(self.ahead).min(self.victims.pages)
     }
 
     /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
@@ -265,24 +295,40 @@ impl Steering {
         if let Some((before, promoted)) = self.last {
             let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before).as_secs_f64();
             let promoted = reading.promoted.saturating_sub(promoted) as f64;
-            self.stock = (self.stock + grown - promoted).clamp(0.0, fast as f64);
+            let most = fast.saturating_add(reading.free.0) as f64;
+            self.stock = (self.stock + grown - promoted).clamp(-most, most);
         }
         self.last = Some((now, reading.promoted));
         let conditions = Conditions {
             victims: self.victims,
+            places: self.places(),
             threshold: self.scanned_with,
             is_longer: self.threshold > self.scanned_with,
             fast: Pages(fast),
             slow: reading.slow,
         };
         let counts = Counts::of(reading);
+        let was_on = self.scanning.is_on();
+        self.ahead = Pages(0);
         match self.scanning.update(now, counts, &conditions, is_fresh) {
-            Step::Started => self.threshold = self.bounds().0,
-            Step::Ended { took, candidates } => self.follow_candidates(took, candidates),
+            Step::Started => {
+                self.threshold = self.bounds().0;
+                let expected = Pages((reading.slow.0 as f64 * self.share) as u64);
+                self.ahead = expected.min(self.affordable()).saturating_sub(reading.free);
+            }
+            Step::Ended { took, candidates, poisoned } => {
+                if poisoned >= *CHUNK.start() {
+                    self.share = (candidates as f64 / poisoned as f64).min(1.0);
+                }
+                self.follow_candidates(took, candidates);
+            }
             Step::None => {}
         }
         if self.scanning.is_on() {
             self.scanned_with = self.threshold;
+            if !was_on {
+                self.granted = self.affordable();
+            }
         }
         self.course()
     }

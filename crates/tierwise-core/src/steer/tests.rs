@@ -57,8 +57,9 @@ fn victims_and_stock_bound_the_rate() {
             steering.update(second(n as u64), &reading, true).rate.unwrap().0
         })
         .collect();
-    // 4 % of a CPU are 7692 pairs of copies per second. 6200 pages are not a sixteenth.
-    assert_eq!(rates, [90_000, 90_000, 67_692, 7692, 6300, 0]);
+    // The same for a pass. 4 % of a CPU are 7692 pairs of copies per second. 6200 pages are not a
+    // sixteenth.
+    assert_eq!(rates, [90_000, 90_000, 90_000, 7692, 6300, 0]);
 }
 
 /// The thresholds of passes that find so many candidates each, in milliseconds.
@@ -99,5 +100,63 @@ fn excess_candidates_lower_the_threshold() {
 #[test]
 fn few_victims_make_chunks_small() {
     let chunk = |victims| Steering::new(COSTS).update(second(0), &idle(500, victims), true).chunk.0;
-    assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [4096, 56_000, 65_536]);
+    assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [1024, 56_000, 65_536]);
+}
+
+/// A steering that has scanned 20,000 slow pages, of which so many were candidates, and that has
+/// 30,000 victims.
+fn after_scan_with(candidates: u64) -> Steering {
+    let mut steering = Steering::new(COSTS);
+    let reading = KernelReading { slow: Pages(20_000), ..idle(500, 30_000) };
+    steering.update(second(0), &reading, true);
+    let scanned = KernelReading { candidates, poisoned: 20_000, faults: 20_000, ..reading };
+    steering.update(second(1), &scanned, false);
+    steering.update(second(2), &scanned, false);
+    steering
+}
+
+#[test]
+fn chunks_follow_the_share_of_candidates() {
+    let chunk = |candidates, victims| {
+        let mut steering = after_scan_with(candidates);
+        steering.update(second(3), &idle(500, victims), true).chunk.0
+    };
+    // Twice as many candidates as victims.
+    assert_eq!([chunk(10_000, 7000), chunk(20_000, 7000)], [28_000, 14_000]);
+    assert_eq!(chunk(0, 7000), 65_536, "the largest");
+}
+
+#[test]
+fn room_is_made_before_a_series() {
+    let room = |free, victims| {
+        let mut steering = Steering::new(COSTS);
+        let reading =
+            KernelReading { free: Pages(free), slow: Pages(40_000), ..idle(500, victims) };
+        steering.update(second(0), &reading, true);
+        let first = steering.room();
+        steering.update(second(1), &reading, false);
+        (first, steering.room())
+    };
+    // A quarter of 40,000 slow pages.
+    assert_eq!(room(0, 30_000), (Pages(10_000), Pages(0)), "once");
+    assert_eq!(room(0, 7000), (Pages(7000), Pages(0)), "for no more than victims");
+    assert_eq!(room(9000, 30_000), (Pages(1000), Pages(0)), "beside the free pages");
+    assert_eq!(room(20_000, 30_000), (Pages(0), Pages(0)));
+    assert_eq!(room(0, 0), (Pages(0), Pages(0)));
+}
+
+#[test]
+fn room_follows_the_last_scans_share() {
+    // None of its 15,000 candidates was promoted.
+    assert_eq!(after_scan_with(15_000).room(), Pages(15_000));
+    let mut steering = after_scan_with(15_000);
+    // Nothing is idle, and the series ends. Another starts a minute later.
+    let reading = |victims| {
+        let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, victims) };
+        KernelReading { slow: Pages(8000), faults: 20_000, ..counted }
+    };
+    steering.update(second(3), &reading(0), true);
+    assert_eq!((steering.course().scans, steering.room()), (false, Pages(0)));
+    assert!(steering.update(second(70), &reading(30_000), true).scans);
+    assert_eq!(steering.room(), Pages(6000), "three quarters of 8000");
 }

@@ -133,8 +133,7 @@ impl Steered {
                 return Ok(false);
             };
             self.age_at = due(first + cost);
-            let room = self.law.room();
-            kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader)?;
+            self.make_room(roots, world)?;
         }
         if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
@@ -143,6 +142,13 @@ impl Steered {
             self.fast = read?;
         }
         Ok(counts)
+    }
+
+    /// Demotes idle pages of the tenants for a scan that follows.
+    fn make_room(&mut self, roots: &Roots, world: &LiveWorld) -> tierwise_linux::error::Result<()> {
+        let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
+        let (tenants, room) = (managed(roots, world.tracker()), self.law.room());
+        kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader)
     }
 }
 
@@ -281,6 +287,9 @@ impl Daemon {
             let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
+            if course.scans && !steered.course.scans {
+                steered.make_room(roots, &self.world)?;
+            }
             if is_worth_telling(&steered.course, &course) {
                 kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
                 steered.course = course;

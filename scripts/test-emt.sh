@@ -47,6 +47,8 @@ examples=(policy representation demotion budget.py contents.py history.py metric
     settings.py signals/marking.py topology.py)
 (cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
     "${examples[@]/#/tierwise/emt/}")
+(cd bench && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
+    served.py truth/analyse.py truth/ranges.py)
 cd ../..
 
 # Only the extension is instrumented: its own memory accesses are checked, and those through library

@@ -1,4 +1,5 @@
-"""The eleven workloads of the paper's table 3, at sizes for an ordinary machine.
+"""The eleven workloads of the paper's table 3, at sizes for an ordinary machine, and four programs
+that people run (served.py).
 
 Each is a function that builds its data and returns a step to be repeated: a few hundred
 milliseconds to a few seconds of work, on inputs that a seed chooses. The paper's resident sets are
@@ -18,6 +19,8 @@ Step = Callable[[], object]
 #: 1 is the default size. A smaller scale is for measurements that do not depend on the size, such
 #: as the recording of samples.
 SCALE = float(os.environ.get("TIERWISE_EMT_BENCH_SCALE", "1"))
+#: Another seed gives another input of the same kind: another graph, other queries, other keys.
+SEED = 1000 * int(os.environ.get("TIERWISE_EMT_BENCH_SEED", "0"))
 #: Nodes and edges of the graphs: some 550 MB in networkx.
 NODES, EDGES = round(250_000 * SCALE), round(1_250_000 * SCALE)
 #: Rows of the databases, whose objects stay in memory: some 500 MB.
@@ -27,7 +30,7 @@ ROWS = round(200_000 * SCALE)
 def _graph(nodes: int = NODES, edges: int = EDGES) -> Any:
     import networkx
 
-    draw = random.Random(1)
+    draw = random.Random(1 + SEED)
     graph = networkx.Graph()
     graph.add_nodes_from(range(nodes))
     graph.add_weighted_edges_from(
@@ -39,7 +42,7 @@ def _graph(nodes: int = NODES, edges: int = EDGES) -> Any:
 
 
 def _pairs(nodes: int = NODES) -> Callable[[], tuple[int, int]]:
-    draw = random.Random(2)
+    draw = random.Random(2 + SEED)
     return lambda: (draw.randrange(nodes), draw.randrange(nodes))
 
 
@@ -77,7 +80,7 @@ def bfs() -> Step:
     """Breadth-first search at consecutive sources."""
     import networkx
 
-    graph, sources = _graph(), iter(range(NODES))
+    graph, sources = _graph(), iter(range(SEED % NODES, NODES))
     return lambda: deque(networkx.bfs_edges(graph, next(sources)), maxlen=0)
 
 
@@ -119,7 +122,7 @@ def lc() -> Step:
     """Communities by Louvain's method."""
     import networkx
 
-    graph, seeds = _graph(), iter(range(10**9))
+    graph, seeds = _graph(), iter(range(SEED, 10**9))
     return lambda: next(networkx.community.louvain_partitions(graph, seed=next(seeds)))
 
 
@@ -154,7 +157,7 @@ def _sql(parents: int, columns: int, batch: int) -> Step:
     engine = create_engine("sqlite://")
     base.metadata.create_all(engine)
     session = Session(engine, expire_on_commit=False)
-    draw = random.Random(3)
+    draw = random.Random(3 + SEED)
     rows = [Parent(name=f"parent {number}") for number in range(parents)]
     session.add_all(rows)
     session.commit()
@@ -192,6 +195,34 @@ def sql3() -> Step:
     return _sql(parents=1000, columns=10, batch=300)
 
 
+def dataframe() -> Step:
+    """A pandas job: slices of a table of orders, joined, grouped and filtered."""
+    from served import dataframe
+
+    return dataframe(SCALE, SEED)
+
+
+def embedding() -> Step:
+    """Inference with a large embedding table in NumPy."""
+    from served import embedding
+
+    return embedding(SCALE, SEED)
+
+
+def service() -> Step:
+    """A Flask service with a cache of its users."""
+    from served import service
+
+    return service(SCALE, SEED)
+
+
+def lru() -> Step:
+    """A least-recently-used cache of decoded JSON documents."""
+    from served import lru
+
+    return lru(SCALE, SEED)
+
+
 WORKLOADS: dict[str, Callable[[], Step]] = {
     "astar": astar,
     "bellman": bellman,
@@ -204,4 +235,8 @@ WORKLOADS: dict[str, Callable[[], Step]] = {
     "sql1": sql1,
     "sql2": sql2,
     "sql3": sql3,
+    "dataframe": dataframe,
+    "embedding": embedding,
+    "service": service,
+    "lru": lru,
 }

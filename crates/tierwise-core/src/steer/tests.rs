@@ -15,10 +15,10 @@ fn class(ms: u64, pages: u64) -> IdlePages {
     IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) }
 }
 
-/// 100,000 pages, some of them idle, and no slow memory: a pass ends after the threshold.
+/// 100,000 pages, some of them idle, and one slow page.
 fn idle(ms: u64, pages: u64) -> KernelReading {
     let fast = vec![class(0, 100_000 - pages), class(ms, pages)];
-    KernelReading { fast, ..KernelReading::default() }
+    KernelReading { fast, slow: Pages(1), ..KernelReading::default() }
 }
 
 #[test]
@@ -66,11 +66,12 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
     let mut steering = Steering::new(COSTS);
     let fast = vec![class(0, 50_000), class(100, 40_000), class(800, 10_000)];
     let mut all = 0;
-    let first = KernelReading { fast: fast.clone(), ..KernelReading::default() };
+    let first = KernelReading { fast: fast.clone(), slow: Pages(1), ..KernelReading::default() };
     let mut thresholds = vec![steering.update(second(0), &first, true).threshold.as_millis()];
     for (n, more) in candidates.iter().enumerate() {
         all += more;
-        let reading = KernelReading { candidates: all, fast: fast.clone(), ..first.clone() };
+        let poisoned = 1 + n as u64;
+        let reading = KernelReading { candidates: all, poisoned, ..first.clone() };
         // Scanned at once, judged after the threshold, and followed by another.
         let at = |step| second(3 * n as u64 + step);
         steering.update(at(1), &reading, true);
@@ -91,7 +92,8 @@ fn few_candidates_lengthen_the_threshold() {
 
 #[test]
 fn excess_candidates_lower_the_threshold() {
-    assert_eq!(thresholds(&[200_000]), [100, 50]);
+    // In a second, with 50,000 victims.
+    assert_eq!(thresholds(&[200_000]), [100, 25]);
 }
 
 #[test]

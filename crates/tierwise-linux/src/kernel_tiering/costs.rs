@@ -7,8 +7,9 @@ use crate::monitor::thread_cpu;
 use crate::process::resident::PAGE_SIZE;
 use crate::process::syscall::{MPOL_MF_MOVE, move_pages};
 
-/// Pages that are copied to measure a copy: 1 MiB, so that the call itself does not count.
-const COPIED: usize = 256;
+/// Pages that are copied to measure a copy. Enough that the call itself counts little, and few
+/// enough that the daemon's start stays cheap.
+const COPIED: usize = 64;
 
 /// Attempts at measuring a copy. The fastest counts: an interrupt only adds time.
 const ATTEMPTS: usize = 3;

@@ -45,11 +45,7 @@ pub fn tables() -> Vec<ConfigTable> {
         about: text(&schema, "description"),
         keys: keys.into_iter().map(|(name, value)| reader.key(name, value, &schema)).collect(),
     };
-    let rest = tables.into_iter().filter_map(|(name, value)| {
-        let (table, many) = reader.table(value)?;
-        let keys = properties(table).map(|(key, value)| reader.key(key, value, table)).collect();
-        Some(ConfigTable { name: name.clone(), many, about: text(value, "description"), keys })
-    });
+    let rest = tables.into_iter().flat_map(|(name, value)| reader.tables(name, value));
     std::iter::once(top).chain(rest).collect()
 }
 
@@ -69,6 +65,19 @@ impl<'a> Reader<'a> {
         let many = value["type"] == "array";
         let table = self.resolve(if many { &value["items"] } else { value });
         (table["type"] == "object").then_some((table, many))
+    }
+
+    /// Returns the table of a property, and the tables in it: `[[kubernetes.class]]`.
+    fn tables(&self, name: &str, value: &'a Value) -> Vec<ConfigTable> {
+        let Some((table, many)) = self.table(value) else { return Vec::new() };
+        let (inner, keys): (Vec<_>, Vec<_>) =
+            properties(table).partition(|(_, value)| self.table(value).is_some());
+        let keys = keys.into_iter().map(|(key, value)| self.key(key, value, table)).collect();
+        let about = text(value, "description");
+        let outer = ConfigTable { name: name.to_owned(), many, about, keys };
+        let inner =
+            inner.into_iter().flat_map(|(key, value)| self.tables(&format!("{name}.{key}"), value));
+        std::iter::once(outer).chain(inner).collect()
     }
 
     fn key(&self, name: &str, value: &'a Value, table: &Value) -> Key {

@@ -93,6 +93,11 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Config, DaemonConfigError>
     Ok(config)
 }
 
+/// Checks a configuration without a text.
+pub(super) fn check_alone(config: &Config) -> Result<(), DaemonConfigError> {
+    check(&Place { file: "command", text: "" }, config)
+}
+
 /// Turns an error of the TOML parser into ours.
 fn of_toml(place: &Place<'_>, error: &toml::de::Error) -> DaemonConfigError {
     let line = error.span().map(|span| place.line_at(span.start));
@@ -233,7 +238,30 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
         return at("queue", problem);
     }
     listen(place, &config.http.listen)?;
+    kubernetes(place, config)?;
     tenants(place, config)
+}
+
+fn kubernetes(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
+    if let Some(problem) = config.kubernetes.socket_problem() {
+        return Err(place.error(place.line_of(None, "nri"), "nri", problem));
+    }
+    let classes = &config.kubernetes.classes;
+    for (index, class) in classes.iter().enumerate() {
+        let error = |key: &str, problem: String| {
+            let line = place.line_of(Some(("[[kubernetes.class]]", index)), key);
+            Err(place.error(line, &format!("kubernetes.class[{index}].{key}"), problem))
+        };
+        if let Some((key, problem)) = class.problem() {
+            return error(key, problem);
+        }
+        if classes[..index].iter().any(|other| other.name == class.name) {
+            let problem =
+                format!("{:?} stands twice; give each class a name of its own", class.name);
+            return error("name", problem);
+        }
+    }
+    Ok(())
 }
 
 /// A day: memory that is used less often is idle by any measure.
@@ -325,7 +353,8 @@ fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> 
         if let Some((key, problem)) = tenant.problem() {
             return error(key, problem);
         }
-        if config.tenants[..index].iter().any(|other| other.name == tenant.name) {
+        let mut others = config.tenants[..index].iter().filter(|_| !tenant.is_vacant());
+        if others.any(|other| other.name == tenant.name) {
             return error(
                 "name",
                 format!("{:?} stands twice; give each tenant a name of its own", tenant.name),

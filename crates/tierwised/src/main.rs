@@ -80,6 +80,15 @@ fn run(args: Args) -> anyhow::Result<()> {
             Some(Optional::start("http", &unavailable, attempt)?)
         }
     };
+    let _metrics = match config.metrics.open() {
+        None => None,
+        Some((address, token)) => {
+            let (token, views, waker) = (token.to_owned(), views.clone(), waker.clone());
+            let attempt =
+                move || http::HttpServer::export(address, &token, views.subscribe(), waker.clone());
+            Some(Optional::start("metrics", &unavailable, attempt)?)
+        }
+    };
     let pods = SharedPods::default();
     let _nri = match config.kubernetes.socket().map(PathBuf::from) {
         None => None,

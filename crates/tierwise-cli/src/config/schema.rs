@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
         Key {
             name: name.to_owned(),
             about: text(value, "description"),
-            kind: kinds.iter().map(|kind| self.words(kind)).collect::<Vec<_>>().join(" or "),
+            kind: kinds.iter().map(|kind| self.words(kind, value)).collect::<Vec<_>>().join(" or "),
             example: default.clone().or(example).unwrap_or_else(|| "\"\"".into()),
             default,
             required,
@@ -110,7 +110,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn words(&self, kind: &Value) -> String {
+    /// Describes the values of a kind of a key. A type describes itself; a key's own description is
+    /// in the column before.
+    fn words(&self, kind: &Value, key: &Value) -> String {
         if let Some(word) = kind.get("const") {
             return format!("`{word}`");
         }
@@ -118,7 +120,7 @@ impl<'a> Reader<'a> {
             return words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
         }
         match base(kind) {
-            "string" if kind.get("examples").is_some() => {
+            "string" if kind.get("examples").is_some() && !std::ptr::eq(kind, key) => {
                 format!("a text: {}", text(kind, "description").trim_end_matches('.'))
             }
             "string" => "a text".into(),

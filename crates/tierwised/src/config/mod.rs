@@ -11,11 +11,12 @@
 //! assert_eq!(
 //!     error.to_string(),
 //!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, \
-//!      dry_run, http, kernel, kubernetes, monitor, move, policy, state, tenant, tier)"
+//!      dry_run, http, kernel, kubernetes, metrics, monitor, move, policy, state, tenant, tier)"
 //! );
 //! ```
 
 mod difference;
+mod exported;
 mod kubernetes;
 mod limit;
 mod loopback;
@@ -35,6 +36,7 @@ use tierwise_core::recipe::Recipe;
 use tierwise_linux::topology::{Override, TierOverride};
 
 pub use difference::difference;
+pub use exported::MetricsListener;
 pub use kubernetes::{FastMemoryClass, Kubernetes, PodChoice};
 pub use limit::{Amount, LimitText};
 #[cfg(feature = "server")]
@@ -72,6 +74,8 @@ pub struct Config {
     pub control: Control,
     /// Metrics, API and dashboard.
     pub http: Http,
+    /// Metrics for a monitoring system on another machine.
+    pub metrics: MetricsListener,
     /// Pods of Kubernetes as tenants.
     pub kubernetes: Kubernetes,
     /// The memory tiers, fastest first. They replace the kernel's own grouping.
@@ -96,6 +100,7 @@ impl Default for Config {
             kernel: Kernel::default(),
             control: Control::default(),
             http: Http::default(),
+            metrics: MetricsListener::default(),
             kubernetes: Kubernetes::default(),
             tiers: Vec::new(),
             tenants: Vec::new(),

@@ -67,6 +67,12 @@ impl Place<'_> {
         lines.find(|(_, line)| starts(line)).map(|(n, _)| n + 1)
     }
 
+    /// The line of a key of a table that the file may also write as `table.key`.
+    fn line_in(&self, table: &str, key: &str) -> Option<usize> {
+        self.line_of(Some((&format!("[{table}]"), 0)), key)
+            .or_else(|| self.line_of(None, &format!("{table}.{key}")))
+    }
+
     /// The key that a line sets; empty if it sets none.
     fn key_on(&self, line: usize) -> &str {
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
@@ -238,6 +244,7 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
         return at("queue", problem);
     }
     listen(place, &config.http.listen)?;
+    metrics(place, config)?;
     kubernetes(place, config)?;
     tenants(place, config)
 }
@@ -338,9 +345,16 @@ fn listen(place: &Place<'_>, listen: &str) -> Result<(), DaemonConfigError> {
     }
     let problem = format!(
         "found {listen:?}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470) \
-         or off; to read it from elsewhere put a proxy that authenticates before it"
+         or off; [metrics] serves the metrics to other machines"
     );
-    Err(place.error(place.line_of(None, "listen"), "listen", problem))
+    Err(place.error(place.line_in("http", "listen"), "listen", problem))
+}
+
+fn metrics(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
+    let Some((key, problem)) = config.metrics.problem() else { return Ok(()) };
+    // A key that is missing has the line of the one that makes it necessary.
+    let line = place.line_in("metrics", key).or_else(|| place.line_in("metrics", "listen"));
+    Err(place.error(line, &format!("metrics.{key}"), problem))
 }
 
 fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {

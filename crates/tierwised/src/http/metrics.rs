@@ -453,8 +453,8 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics of tierwised\n\n\
          Generated from the code; a test compares them. `tierwised` serves them at `/metrics` on \
-         the address `http.listen` of its configuration, in the OpenMetrics format that \
-         Prometheus reads.\n\n\
+         the address `http.listen` of its configuration, and at `metrics.listen` for other \
+         machines, in the OpenMetrics format that Prometheus reads.\n\n\
          | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for metric in METRICS {

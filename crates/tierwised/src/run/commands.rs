@@ -92,6 +92,7 @@ impl Daemon {
             (old.kernel != config.kernel, "kernel"),
             (old.control != config.control, "control"),
             (old.http != config.http, "http"),
+            (old.metrics != config.metrics, "metrics"),
             (old.kubernetes.nri != config.kubernetes.nri, "kubernetes.nri"),
             (old.state != config.state, "state"),
         ] {

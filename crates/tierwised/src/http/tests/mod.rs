@@ -2,6 +2,7 @@
 
 mod client;
 mod document;
+mod exported;
 mod guard;
 mod hostile;
 mod live;

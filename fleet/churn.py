@@ -1,6 +1,7 @@
 """fleet/runtime, by its standard input and output."""
 
 import json
+from pathlib import Path
 
 from fleet.machine import FleetTest
 from fleet.parts import own
@@ -16,8 +17,9 @@ class Runtime:
     """The NRI side of a container runtime: containerd's own package, without containers."""
 
     def __init__(self, test: FleetTest, *flags: str) -> None:
-        command = [own("runtime"), "-socket", test.nri, "-live", str(LIVE), "-group", GROUP]
-        self.program = test.program("runtime", [*command, *flags], talks=True)
+        command: list[str | Path] = [own("runtime"), "-socket", test.nri, *flags]
+        command += ["-live", str(LIVE), "-group", GROUP]
+        self.program = test.program("runtime", command, talks=True)
 
     def ask(self, command: str) -> dict[str, object]:
         """Sends a command and returns its answer."""

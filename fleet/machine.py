@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -41,13 +42,42 @@ def wait_for(what: str, found: Callable[[], bool], *programs: Program) -> None:
         time.sleep(0.05)
 
 
-class FleetTest(unittest.TestCase):
-    """A directory, a recorded machine and a daemon on it."""
+def free_ports(count: int) -> list[int]:
+    """Returns ports of loopback on which no program listens now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for found in sockets:
+        found.bind(("127.0.0.1", 0))
+    ports: list[int] = [found.getsockname()[1] for found in sockets]
+    for found in sockets:
+        found.close()
+    return ports
+
+
+class PlaceTest(unittest.TestCase):
+    """A directory, and the programs that run in it."""
 
     def setUp(self) -> None:
         # A socket's path has at most 107 bytes.
         self.directory = Path(tempfile.mkdtemp(prefix="tierwise-", dir="/tmp"))
         self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+
+    def write(self, name: str, text: str, **more: object) -> None:
+        """Writes a configuration with the test's directory and user, and more values, in it."""
+        values = {"directory": self.directory, "uid": os.getuid(), "gid": os.getgid(), **more}
+        (self.directory / name).write_text(text.format(**values))
+
+    def program(self, name: str, command: list[str | Path], *, talks: bool = False) -> Program:
+        """Starts a program that ends with the test."""
+        program = Program(name, command, self.directory / f"{name}.log", talks=talks)
+        self.addCleanup(program.end)
+        return program
+
+
+class FleetTest(PlaceTest):
+    """A recorded machine and a daemon on it."""
+
+    def setUp(self) -> None:
+        super().setUp()
         self.nri = self.directory / "nri.sock"
         machine = REPOSITORY / "tests" / "fixtures" / "linux" / "hmat-two-tier"
         shutil.copytree(machine, self.directory / "machine", symlinks=True)
@@ -57,28 +87,21 @@ class FleetTest(unittest.TestCase):
         self.write("daemon.toml", DAEMON)
         self.daemons = 0
 
-    def write(self, name: str, text: str) -> None:
-        """Writes a configuration with the test's directory and user in it."""
-        values = {"directory": self.directory, "uid": os.getuid(), "gid": os.getgid()}
-        (self.directory / name).write_text(text.format(**values))
-
-    def program(self, name: str, command: list[str | Path], *, talks: bool = False) -> Program:
-        """Starts a program that ends with the test."""
-        program = Program(name, command, self.directory / f"{name}.log", talks=talks)
-        self.addCleanup(program.end)
-        return program
-
     def daemon(self) -> Program:
         """Starts a daemon on the recorded machine."""
         self.daemons += 1
-        command = [tested("tierwised"), "--config", self.directory / "daemon.toml"]
+        command: list[str | Path] = [
+            tested("tierwised"),
+            "--config",
+            self.directory / "daemon.toml",
+        ]
         command += ["--root", self.directory / "machine"]
         return self.program(f"tierwised-{self.daemons}", command)
 
     def view(self) -> dict[str, object]:
         """Returns the daemon's view; nothing while it does not answer."""
         socket = self.directory / "run/control.sock"
-        command = [tested("tierwise"), "status", "--json", "--socket", socket]
+        command: list[str | Path] = [tested("tierwise"), "status", "--json", "--socket", socket]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         found: dict[str, object] = json.loads(done.stdout) if done.stdout else {}
         return found

@@ -5,7 +5,9 @@ its containerd. Programs that Debian lacks are built from Go modules.
 """
 
 import contextlib
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,13 +25,18 @@ TARGET = REPOSITORY / "target" / "fleet"
 # The packages, with the program for which each is there.
 PACKAGES = {
     "containerd": "usr/bin/containerd",
+    "etcd-server": "usr/bin/etcd",
+    "prometheus": "usr/bin/prometheus",
     "promtool": "usr/bin/promtool",
 }
 
 # The modules of programs, each with the version that the tests were written with.
 MODULES = {"helm": "helm.sh/helm/v4/cmd/helm@v4.3.1"}
 
-# The first release that builds all of them.
+# Kubernetes, whose staging modules have the same numbers below v0.
+KUBERNETES = "1.37.2"
+
+# The first release of Go that builds all of them.
 GO = "1.26"
 
 
@@ -59,6 +66,36 @@ def module(name: str) -> Path:
     return program
 
 
+def kubernetes(name: str) -> Path:
+    """Returns a program of Kubernetes. The first call builds it for minutes and a gigabyte."""
+    program = TARGET / "go" / name
+    if not program.is_file():
+        directory = TARGET / "kubernetes"
+        directory.mkdir(parents=True, exist_ok=True)
+        _kubernetes_module(name, directory)
+        version = "k8s.io/component-base/version"
+        minor = KUBERNETES.split(".")[1]
+        flags = f"-s -w -X {version}.gitVersion=v{KUBERNETES}"
+        flags += f" -X {version}.gitMajor=1 -X {version}.gitMinor={minor}"
+        words = ["build", "-mod=mod", "-trimpath", f"-ldflags={flags}", "-o", str(program)]
+        _go(name, [*words, f"k8s.io/kubernetes/cmd/{name}"], directory)
+    return program
+
+
+def _kubernetes_module(step: str, directory: Path) -> None:
+    """Writes the module that builds Kubernetes. Its archive lacks the staging modules that its own
+    go.mod names as directories, so each is replaced by the module of its number."""
+    file = directory / "go.mod"
+    file.write_text(f"module x\n\ngo {GO}.0\n")
+    found = _go(step, ["mod", "download", "-json", f"k8s.io/kubernetes@v{KUBERNETES}"], directory)
+    source = Path(json.loads(found)["Dir"]) / "go.mod"
+    number = KUBERNETES.removeprefix("1.")
+    staged = re.findall(r"^\s*(\S+) => \./staging", source.read_text(), re.MULTILINE)
+    replaced = "".join(f"\t{name} => {name} v0.{number}\n" for name in staged)
+    required = f"\nrequire k8s.io/kubernetes v{KUBERNETES}\n"
+    file.write_text(f"{file.read_text()}{required}\nreplace (\n{replaced})\n")
+
+
 def own(name: str) -> Path:
     """Builds the Go program fleet/NAME, which takes a second if it is built."""
     program = TARGET / "go" / name
@@ -66,8 +103,9 @@ def own(name: str) -> Path:
     return program
 
 
-def _go(step: str, words: list[str | Path], directory: Path) -> None:
-    """Runs the go command, which keeps what it fetches and builds in its own caches."""
+def _go(step: str, words: list[str | Path], directory: Path) -> str:
+    """Runs the go command, which keeps what it fetches and builds in its own caches. Returns its
+    standard output."""
     if shutil.which("go") is None:
         raise FileNotFoundError(f"{step}: go is missing; install Go {GO} or later")
     (TARGET / "go").mkdir(parents=True, exist_ok=True)
@@ -84,6 +122,7 @@ def _go(step: str, words: list[str | Path], directory: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"{step}: go {words[0]} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
 
 
 def tested(name: str) -> Path:

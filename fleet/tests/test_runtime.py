@@ -7,6 +7,7 @@ recorded machine in the place of this one: neither changes anything here.
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 from fleet.machine import FleetTest, wait_for
 from fleet.parts import Program, debian
@@ -57,7 +58,11 @@ class RuntimeTest(FleetTest):
     def containerd(self, number: int) -> Program:
         """Starts containerd, and waits for its NRI socket."""
         self.nri.unlink(missing_ok=True)
-        command = [debian("containerd"), "--config", self.directory / "containerd.toml"]
+        command: list[str | Path] = [
+            debian("containerd"),
+            "--config",
+            self.directory / "containerd.toml",
+        ]
         program = self.program(f"containerd-{number}", command)
         wait_for("containerd", self.nri.is_socket, program)
         return program
@@ -65,7 +70,8 @@ class RuntimeTest(FleetTest):
     def answers(self) -> bool:
         """True if containerd answers its clients."""
         ctr = debian("containerd").with_name("ctr")
-        command = [ctr, "--address", self.directory / "c.sock", "--timeout", "30s", "version"]
+        command: list[str | Path] = [ctr, "--address", self.directory / "c.sock"]
+        command += ["--timeout", "30s", "version"]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def test_daemon_follows_a_killed_containerd(self) -> None:

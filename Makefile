@@ -6,15 +6,16 @@ PYTHON ?= python3
 # Given to the lab's guests, without symbols: a guest's disk is in memory.
 TESTED := target/lab-tested
 TIERLAB := PYTHONPATH=lab $(PYTHON) -m tierlab
+FLEET := $(PYTHON) -m unittest discover --top-level-directory .
 # A third of the resident set in fast memory, all policies, every recorded program.
 SCENARIOS := scenarios/recorded/*.toml
 
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
-	bench record test-python test-emt test-dashboard lab lab-smoke lab-test lab-bench lab-shell \
-	tested packages package-wheel package-wheel-emt package-deb package-tarball package-image \
-	package-crates release check-release test-packages test-packages-dev needs-packages \
-	needs-cargo needs-run needs-text needs-test needs-python needs-emt needs-browser \
-	needs-lab clean
+	bench record test-python test-emt test-dashboard test-fleet fleet-test fleet-bench lab \
+	lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
+	package-deb package-tarball package-image package-crates release check-release \
+	test-packages test-packages-dev needs-packages needs-cargo needs-run needs-text \
+	needs-test needs-python needs-emt needs-browser needs-fleet needs-go needs-lab clean
 
 help:
 	@echo "make run             compare every policy on the recorded programs;"
@@ -28,6 +29,8 @@ help:
 	@echo "                     (part of make test)"
 	@echo "make test-emt        build tierwise.emt into target/emt-venv and run its tests"
 	@echo "                     (part of make test)"
+	@echo "make test-fleet      run the daemon beside a real containerd (part of make test)"
+	@echo "make fleet-test      the same with what Go modules must be built for (needs Go)"
 	@echo "make test-dashboard  check the daemon's page and the reports in Chromium"
 	@echo "                     (part of make test)"
 	@echo "make lab             build the Linux guests with two nodes in which live code is tested"
@@ -77,6 +80,7 @@ test: needs-test lint pure deny recorder docs-check
 	$(MAKE) --no-print-directory test-python
 	$(MAKE) --no-print-directory test-emt
 	$(MAKE) --no-print-directory test-dashboard
+	$(MAKE) --no-print-directory test-fleet
 	$(MAKE) --no-print-directory lab-smoke
 
 test-install: needs-install recorder
@@ -112,6 +116,19 @@ test-python: needs-cargo needs-python
 
 test-emt: needs-emt
 	PYTHON=$(PYTHON) scripts/test-emt.sh
+
+# containerd comes as Debian's package, and runs without privilege and without containers.
+test-fleet: needs-cargo needs-fleet
+	scripts/build-dev.sh
+	$(FLEET) --start-directory fleet/tests
+
+fleet-test: test-fleet needs-go
+	$(FLEET) --start-directory fleet/long
+
+# The delay that the daemon adds to the start of a container (docs/kubernetes.md).
+fleet-bench: needs-cargo needs-go
+	scripts/build-dev.sh
+	$(PYTHON) -m fleet.delay
 
 test-dashboard: needs-cargo needs-browser
 	scripts/test-dashboard.sh
@@ -201,6 +218,12 @@ needs-packages:
 
 needs-image:
 	@scripts/setup.sh umoci
+
+needs-fleet:
+	@scripts/setup.sh python apt
+
+needs-go:
+	@scripts/setup.sh python go
 
 needs-lab:
 	@scripts/setup.sh cc python lab

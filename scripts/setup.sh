@@ -61,6 +61,14 @@ for tool in "$@"; do
         debian readelf binutils "checks that static programs need no library"
         debian xz xz-utils "compresses the archive of static programs"
         ;;
+    apt)
+        debian apt-get apt "fetches the packages that the tests run"
+        debian dpkg-deb dpkg "unpacks them"
+        ;;
+    go)
+        how="install Go 1.26 or later (Debian has golang-go)"
+        command -v go >/dev/null 2>&1 || missing+=("go (builds what Debian lacks): $how")
+        ;;
     umoci) debian umoci umoci "reads the container image" ;;
     cc) debian cc gcc "compiles the zstd library and the recorder" ;;
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;

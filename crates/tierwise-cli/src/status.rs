@@ -56,6 +56,9 @@ fn print(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     }
     let monitoring = format!("It monitors accesses with {}.", snapshot.monitoring);
     paragraph(out, PLAIN, "", &monitoring)?;
+    if let Some(pods) = &snapshot.pods {
+        paragraph(out, PLAIN, "", &words::pods(pods))?;
+    }
     for off in &snapshot.unavailable {
         paragraph(out, WARNING, "", &format!("{} is off: {}", off.feature, off.reason))?;
     }
@@ -104,6 +107,13 @@ fn tenants(out: &mut impl Write, snapshot: &Snapshot) -> CommandResult {
     write_table(out, &table, None)?;
     for tenant in snapshot.tenants.iter().filter(|t| words::misses_slo(t)) {
         paragraph(out, WARNING, "", &format!("{} misses its SLO.", tenant.name))?;
+    }
+    for tenant in &snapshot.tenants {
+        let Some(pod) = &tenant.pod else { continue };
+        paragraph(out, PLAIN, "", &format!("{}: {}", tenant.name, words::pod(pod)))?;
+        for problem in &pod.problems {
+            paragraph(out, WARNING, "", &format!("{}: {problem}", tenant.name))?;
+        }
     }
     for tenant in &snapshot.tenants {
         if let Some(problem) = &tenant.latency_problem {
@@ -211,6 +221,23 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("daemon tenant add") && !text.contains("Notices:"), "{text}");
+    }
+
+    #[test]
+    fn pods_are_shown_with_their_problems() {
+        let snapshot = sample::with_pod();
+        let text = text(&snapshot);
+        for part in [
+            "It follows 12 pods with 15 containers by NRI of containerd 1.7.24",
+            "shop/web-0/db: container db of pod web-0 in namespace shop, Burstable, class gold; \
+             its floor of 4 GiB was lowered",
+            "shop/web-0/db: weight: found \"0\"; allowed: 1 to 10000",
+        ] {
+            assert!(text.replace('\n', " ").contains(part), "{part}\n{text}");
+        }
+        let mut apart = snapshot;
+        apart.pods.iter_mut().for_each(|pods| pods.runtime.clear());
+        assert!(self::text(&apart).contains("It does not know the pods"), "{}", self::text(&apart));
     }
 
     #[test]

@@ -53,6 +53,7 @@ fn made_up(second: u64) -> Snapshot {
         mode_reason: String::new(),
         monitoring: "damon-vaddr, because it finds hot regions and the CPU has no samples".into(),
         unavailable: Vec::new(),
+        pods: None,
         tiers: vec![
             tier("DRAM", 0, 64 * GIB, 62 * GIB - held(0), 94.0),
             tier("CXL", 1, 256 * GIB, 250 * GIB - held(1), 224.0),
@@ -106,6 +107,7 @@ fn counted(second: u64, middle: f64, period: f64) -> u64 {
 fn shop(second: u64) -> TenantView {
     let fast = swinging(second, 21.0, 2.5, 90.0);
     TenantView {
+        pod: None,
         name: "shop".into(),
         class: "latency-critical".into(),
         processes: 6,
@@ -135,6 +137,7 @@ fn shop(second: u64) -> TenantView {
 
 fn search(second: u64) -> TenantView {
     TenantView {
+        pod: None,
         name: "search-with-a-rather-long-name.slice/leaf@17.service".into(),
         class: "latency-critical".into(),
         processes: 1,
@@ -163,6 +166,7 @@ fn search(second: u64) -> TenantView {
 
 fn batch(second: u64) -> TenantView {
     TenantView {
+        pod: None,
         name: "batch".into(),
         class: "best-effort".into(),
         processes: 48,
@@ -192,6 +196,7 @@ fn batch(second: u64) -> TenantView {
 /// A tenant that has not started.
 fn late() -> TenantView {
     TenantView {
+        pod: None,
         name: "late".into(),
         class: "best-effort".into(),
         tiers: vec![TenantTierView::default(); 2],

@@ -17,11 +17,17 @@ pub const TARGETS: &[(&str, ByteParser)] = &[
     ("http_request", http_request),
     ("control_request", control_request),
     ("control_answer", control_answer),
+    ("nri", nri),
 ];
 
 /// A client's bytes to the HTTP server.
 pub fn http_request(bytes: &[u8]) {
     crate::http::fuzzing::request(bytes);
+}
+
+/// The container runtime's bytes on the socket of its Node Resource Interface.
+pub fn nri(bytes: &[u8]) {
+    crate::nri::fuzzing::runtime(bytes);
 }
 
 /// A command on the control socket.

@@ -152,7 +152,8 @@ pub fn is_unbound(config: &Config) -> bool {
             || tenant.spec().class == Class::LatencyCritical
     };
     // Without tenants the daemon does not change the machine.
-    let unbound = !config.tenants.is_empty() && !config.tenants.iter().any(bound);
+    let mut tenants = config.tenants.iter().filter(|tenant| !tenant.is_vacant()).peekable();
+    let unbound = tenants.peek().is_some() && !tenants.any(bound);
     allowed && config.policy == STEERED && unbound
 }
 

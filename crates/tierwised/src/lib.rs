@@ -4,6 +4,7 @@
 //! - [`config`]: the configuration file.
 //! - [`judgement`]: the effect of a configuration on a machine, for the daemon and for the commands
 //!   that check.
+//! - [`nri`]: the conversation with the container runtime; [`pods`]: pods as tenants.
 //! - [`run`]: the thread that monitors accesses, decides and moves pages.
 //! - [`view`]: the daemon's state as data.
 //! - [`control`]: commands over a Unix socket, one JSON object per line; also the client's side.
@@ -25,6 +26,10 @@ pub mod fuzzing;
 #[cfg(feature = "server")]
 pub mod http;
 pub mod judgement;
+#[cfg(feature = "server")]
+pub mod nri;
+#[cfg(feature = "server")]
+pub mod pods;
 #[cfg(feature = "server")]
 pub mod run;
 pub mod system;

@@ -13,10 +13,11 @@ use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, DEFAULT_FILE, DaemonConfigError};
 use tierwised::judgement::EngineRefusal;
+use tierwised::pods::SharedPods;
 use tierwised::run::{Daemon, DaemonChannels, Options};
 use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
-use tierwised::{control, http, system};
+use tierwised::{control, http, nri, system};
 use tokio::sync::watch;
 
 /// Exit code for the user's mistakes, the same as that of the `tierwise` command.
@@ -79,9 +80,27 @@ fn run(args: Args) -> anyhow::Result<()> {
             Some(Optional::start("http", &unavailable, attempt)?)
         }
     };
+    let _metrics = match config.metrics.open() {
+        None => None,
+        Some((address, token)) => {
+            let (token, views, waker) = (token.to_owned(), views.clone(), waker.clone());
+            let attempt =
+                move || http::HttpServer::export(address, &token, views.subscribe(), waker.clone());
+            Some(Optional::start("metrics", &unavailable, attempt)?)
+        }
+    };
+    let pods = SharedPods::default();
+    let _nri = match config.kubernetes.socket().map(PathBuf::from) {
+        None => None,
+        Some(socket) => {
+            let pods = pods.clone();
+            let attempt = move || nri::NriLink::start(&socket, pods.clone());
+            Some(Optional::start("nri", &unavailable, attempt)?)
+        }
+    };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let options = Options { config, file, roots, dry_run: args.dry_run };
-    let channels = DaemonChannels { requests, wake, waker, stop, views, unavailable };
+    let channels = DaemonChannels { requests, wake, waker, stop, views, unavailable, pods };
     let daemon = Daemon::new(options, channels)?;
     // Outside systemd no process listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -25,9 +25,14 @@ pub struct Snapshot {
     pub mode_reason: String,
     /// The access monitoring source, and why it was chosen.
     pub monitoring: String,
-    /// Features that cannot start and are tried again: HTTP, the message queue.
+    /// Features that cannot start and are tried again: HTTP, the message queue, the container
+    /// runtime.
     #[serde(default)]
     pub unavailable: Vec<UnavailableView>,
+    /// The container runtime and its pods; none if the daemon follows none.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(inline))]
+    pub pods: Option<PodsView>,
     /// The memory tiers, fastest first.
     pub tiers: Vec<TierView>,
     /// The tenants, in the order of the configuration.
@@ -82,7 +87,7 @@ pub struct SteeringView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct UnavailableView {
-    /// `http` or `queue`.
+    /// `http`, `metrics`, `nri` or `queue`.
     pub feature: String,
     /// The obstacle.
     pub reason: String,
@@ -156,6 +161,54 @@ pub struct TenantView {
     /// Its blocks that were moved since it was configured, by reason.
     #[serde(default)]
     pub causes: Vec<CauseView>,
+    /// Its pod, if it is one of Kubernetes'.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(inline))]
+    pub pod: Option<PodView>,
+}
+
+/// The container runtime and its pods.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PodsView {
+    /// The socket of the runtime's Node Resource Interface.
+    pub socket: String,
+    /// The runtime's name and version; empty while there is no connection.
+    pub runtime: String,
+    /// Whether the runtime has listed its pods. Without it, pods that have started since are not
+    /// known.
+    pub in_step: bool,
+    /// Pods with a running container.
+    pub pods: u64,
+    /// Running containers.
+    pub containers: u64,
+    /// Pods and containers that cannot be tenants, since the start.
+    pub refused: u64,
+    /// Requests of the runtime that were answered, since the start.
+    pub answers: u64,
+    /// The longest time from a request's arrival to its answer, in milliseconds.
+    pub slowest_answer_ms: f64,
+}
+
+/// A tenant's pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PodView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// The container, if the tenant is one container.
+    pub container: Option<String>,
+    /// `Guaranteed`, `Burstable` or `BestEffort`; empty if its control group tells none.
+    pub qos_class: String,
+    /// The FastMemoryClass that holds for it.
+    pub class: Option<String>,
+    /// The floor that it asked for, if its own was lowered because the floors of all pods exceed
+    /// the fast memory.
+    pub asked_floor_bytes: Option<u64>,
+    /// What is wrong with its annotations.
+    pub problems: Vec<String>,
 }
 
 /// Blocks of a tenant that were moved for one reason.

@@ -45,11 +45,7 @@ pub fn tables() -> Vec<ConfigTable> {
         about: text(&schema, "description"),
         keys: keys.into_iter().map(|(name, value)| reader.key(name, value, &schema)).collect(),
     };
-    let rest = tables.into_iter().filter_map(|(name, value)| {
-        let (table, many) = reader.table(value)?;
-        let keys = properties(table).map(|(key, value)| reader.key(key, value, table)).collect();
-        Some(ConfigTable { name: name.clone(), many, about: text(value, "description"), keys })
-    });
+    let rest = tables.into_iter().flat_map(|(name, value)| reader.tables(name, value));
     std::iter::once(top).chain(rest).collect()
 }
 
@@ -71,6 +67,19 @@ impl<'a> Reader<'a> {
         (table["type"] == "object").then_some((table, many))
     }
 
+    /// Returns the table of a property, and the tables in it: `[[kubernetes.class]]`.
+    fn tables(&self, name: &str, value: &'a Value) -> Vec<ConfigTable> {
+        let Some((table, many)) = self.table(value) else { return Vec::new() };
+        let (inner, keys): (Vec<_>, Vec<_>) =
+            properties(table).partition(|(_, value)| self.table(value).is_some());
+        let keys = keys.into_iter().map(|(key, value)| self.key(key, value, table)).collect();
+        let about = text(value, "description");
+        let outer = ConfigTable { name: name.to_owned(), many, about, keys };
+        let inner =
+            inner.into_iter().flat_map(|(key, value)| self.tables(&format!("{name}.{key}"), value));
+        std::iter::once(outer).chain(inner).collect()
+    }
+
     fn key(&self, name: &str, value: &'a Value, table: &Value) -> Key {
         let default = value.get("default").filter(|d| !d.is_null()).and_then(toml);
         let required = table["required"].as_array();
@@ -80,7 +89,7 @@ impl<'a> Reader<'a> {
         Key {
             name: name.to_owned(),
             about: text(value, "description"),
-            kind: kinds.iter().map(|kind| self.words(kind)).collect::<Vec<_>>().join(" or "),
+            kind: kinds.iter().map(|kind| self.words(kind, value)).collect::<Vec<_>>().join(" or "),
             example: default.clone().or(example).unwrap_or_else(|| "\"\"".into()),
             default,
             required,
@@ -101,7 +110,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn words(&self, kind: &Value) -> String {
+    /// Describes the values of a kind of a key. A type describes itself; a key's own description is
+    /// in the column before.
+    fn words(&self, kind: &Value, key: &Value) -> String {
         if let Some(word) = kind.get("const") {
             return format!("`{word}`");
         }
@@ -109,7 +120,7 @@ impl<'a> Reader<'a> {
             return words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
         }
         match base(kind) {
-            "string" if kind.get("examples").is_some() => {
+            "string" if kind.get("examples").is_some() && !std::ptr::eq(kind, key) => {
                 format!("a text: {}", text(kind, "description").trim_end_matches('.'))
             }
             "string" => "a text".into(),

@@ -1,7 +1,7 @@
 //! The daemon's view of one tenant, in the form in which `--json` prints it. Keys stay.
 
 use serde::Serialize;
-use tierwised::view::{CauseView, DecisionView, Snapshot, TenantTierView, TenantView};
+use tierwised::view::{CauseView, DecisionView, PodView, Snapshot, TenantTierView, TenantView};
 
 use super::story::Holding;
 
@@ -9,6 +9,8 @@ use super::story::Holding;
 #[derive(Debug, Serialize)]
 pub struct LiveStory {
     pub tenant: String,
+    /// Its pod, if it is one of Kubernetes'.
+    pub pod: Option<PodView>,
     pub policy: String,
     /// The daemon's mode: `manage`, `steer`, `dry-run`, `observe` or `paused`.
     pub mode: tierwised::view::DaemonMode,
@@ -76,6 +78,7 @@ pub fn collect(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
     let tiers = || tenant.tiers.iter().enumerate().map(|(index, tier)| (name(index), tier));
     LiveStory {
         tenant: tenant.name.clone(),
+        pod: tenant.pod.clone(),
         policy: snapshot.policy.clone(),
         mode: snapshot.mode,
         mode_reason: snapshot.mode_reason.clone(),

@@ -29,6 +29,12 @@ pub fn print(out: &mut impl Write, story: &LiveStory) -> CommandResult {
         }
     );
     paragraph(out, PLAIN, "", &line)?;
+    if let Some(pod) = &story.pod {
+        paragraph(out, PLAIN, "", &format!("It is {}.", words::pod(pod)))?;
+        for problem in &pod.problems {
+            paragraph(out, PLAIN, "", &format!("Its annotations: {problem}."))?;
+        }
+    }
     let known = [
         story.p99_ms.map(|ms| format!("P99 {ms:.2} ms")),
         story.slo_ms.map(|ms| format!("SLO {ms:.2} ms")),
@@ -130,6 +136,22 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("batch"), "{text}");
+    }
+
+    #[test]
+    fn pod_of_tenant_is_named() {
+        let snapshot = sample::with_pod();
+        let mut out = Vec::new();
+        let pod = snapshot.tenants.last().unwrap();
+        print(&mut out, &collect(&snapshot, pod)).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&out).into_vec()).unwrap();
+        let text = text.replace('\n', " ");
+        for part in [
+            "It is container db of pod web-0 in namespace shop, Burstable, class gold; its floor",
+            "Its annotations: weight: found \"0\"",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 
     #[test]

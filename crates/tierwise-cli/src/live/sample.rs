@@ -1,8 +1,8 @@
 //! A view with an example of everything, for tests.
 
 use tierwised::view::{
-    CauseView, Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, Snapshot,
-    TenantTierView, TenantView, TierView,
+    CauseView, Cost, DaemonCounters, DaemonMode, DecisionView, Failed, Notice, PodView, PodsView,
+    Snapshot, TenantTierView, TenantView, TierView,
 };
 
 const GIB: u64 = 1 << 30;
@@ -17,6 +17,7 @@ pub fn snapshot() -> Snapshot {
         mode_reason: String::new(),
         monitoring: "damon-vaddr, because it finds hot regions of each process".into(),
         unavailable: Vec::new(),
+        pods: None,
         tiers: vec![
             tier("DRAM", 0, 128 * GIB, 16 * GIB, 90.0),
             tier("CXL", 1, 256 * GIB, 200 * GIB, 250.0),
@@ -114,7 +115,35 @@ fn shop() -> TenantView {
             cause("because its tenant holds its share and has hotter pages", 0, 1),
         ],
         because: "its P99 is above its SLO".into(),
+        pod: None,
     }
+}
+
+/// Returns the same with a container of a pod and a floor that was lowered.
+pub fn with_pod() -> Snapshot {
+    let pod = PodView {
+        namespace: "shop".into(),
+        pod: "web-0".into(),
+        container: Some("db".into()),
+        qos_class: "Burstable".into(),
+        class: Some("gold".into()),
+        asked_floor_bytes: Some(4 * GIB),
+        problems: vec!["weight: found \"0\"; allowed: 1 to 10000".into()],
+    };
+    let name = "shop/web-0/db".into();
+    let mut snapshot = snapshot();
+    snapshot.tenants.push(TenantView { name, pod: Some(pod), ..late() });
+    snapshot.pods = Some(PodsView {
+        socket: "/var/run/nri/nri.sock".into(),
+        runtime: "containerd 1.7.24".into(),
+        in_step: true,
+        pods: 12,
+        containers: 15,
+        refused: 0,
+        answers: 60,
+        slowest_answer_ms: 0.25,
+    });
+    snapshot
 }
 
 fn batch() -> TenantView {

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use tierwise_core::units::Bytes;
-use tierwised::view::{Cost, DaemonMode, DecisionView, Snapshot, TenantView, TierView};
+use tierwised::view::{
+    Cost, DaemonMode, DecisionView, PodView, PodsView, Snapshot, TenantView, TierView,
+};
+
+use crate::number::counted;
 
 /// The cell of an unknown or unset value.
 pub const NOTHING: &str = "-";
@@ -114,6 +118,40 @@ pub fn decision(decision: &DecisionView) -> String {
         decision.promotion * 100.0,
         decision.because
     )
+}
+
+/// Describes the connection to the container runtime.
+pub fn pods(pods: &PodsView) -> String {
+    if pods.runtime.is_empty() {
+        return format!(
+            "It does not know the pods that start from now on: no container runtime at {}.",
+            pods.socket
+        );
+    }
+    let step = if pods.in_step { "" } else { " (it has not listed them yet)" };
+    format!(
+        "It follows {} with {} by NRI of {}{step}; the slowest answer took {:.2} ms.",
+        counted(pods.pods, "pod"),
+        counted(pods.containers, "container"),
+        pods.runtime,
+        pods.slowest_answer_ms
+    )
+}
+
+/// Describes a tenant's pod.
+pub fn pod(pod: &PodView) -> String {
+    let container =
+        pod.container.as_ref().map_or_else(String::new, |name| format!("container {name} of "));
+    let qos = match pod.qos_class.as_str() {
+        "" => String::new(),
+        class => format!(", {class}"),
+    };
+    let class = pod.class.as_ref().map_or_else(String::new, |name| format!(", class {name}"));
+    let lowered = pod.asked_floor_bytes.map_or_else(String::new, |asked| {
+        let asked = size(asked);
+        format!("; its floor of {asked} was lowered: the floors exceed the fast memory")
+    });
+    format!("{container}pod {} in namespace {}{qos}{class}{lowered}", pod.pod, pod.namespace)
 }
 
 /// The daemon's cost.

@@ -115,25 +115,34 @@ fn is_user_manager(directory: &Path) -> bool {
     name.starts_with(b"user@") && name.ends_with(b".service")
 }
 
+fn refusal(written: &str, what: &str, remedy: &str) -> LinuxError {
+    LinuxError::Missing { what: format!("cgroup {written:?}: {what}"), remedy: remedy.into() }
+}
+
+/// The part of a path below the mount point.
+///
+/// # Errors
+/// It is empty or leaves the mount point.
+fn below(written: &str) -> Result<&str> {
+    let below = written.strip_prefix(MOUNT).unwrap_or(written).trim_matches('/');
+    if below.is_empty() || written.trim_end_matches('/') == MOUNT.trim_end_matches('/') {
+        let remedy = "name a group below it, such as system.slice/redis.service";
+        return Err(refusal(written, "the whole machine is no tenant", remedy));
+    }
+    if below.split('/').any(|name| matches!(name, "" | "." | "..")) || below.contains('\0') {
+        let remedy = "write every name of the path, such as system.slice/redis.service";
+        return Err(refusal(written, "\"..\", \".\" and empty names are not allowed", remedy));
+    }
+    Ok(below)
+}
+
 impl GroupPattern {
     /// Parses a pattern.
     ///
     /// # Errors
     /// The pattern is empty, leaves the mount point, or is no valid glob.
     pub fn parse(written: &str) -> Result<Self> {
-        let refuse = |what: &str, remedy: &str| LinuxError::Missing {
-            what: format!("cgroup {written:?}: {what}"),
-            remedy: remedy.into(),
-        };
-        let below = written.strip_prefix(MOUNT).unwrap_or(written).trim_matches('/');
-        if below.is_empty() || written.trim_end_matches('/') == MOUNT.trim_end_matches('/') {
-            let remedy = "name a group below it, such as system.slice/redis.service";
-            return Err(refuse("the whole machine is no tenant", remedy));
-        }
-        if below.split('/').any(|name| matches!(name, "" | "." | "..")) || below.contains('\0') {
-            let remedy = "write every name of the path, such as system.slice/redis.service";
-            return Err(refuse("\"..\", \".\" and empty names are not allowed", remedy));
-        }
+        let below = below(written)?;
         let unit = !below.contains('/') && is_unit(below);
         let text = if unit { format!("**/{below}") } else { below.to_owned() };
         if !unit && !text.contains(SPECIAL) {
@@ -145,13 +154,24 @@ impl GroupPattern {
             .literal_separator(true)
             .backslash_escape(false)
             .build()
-            .map_err(|e| refuse(e.kind().to_string().as_str(), "allowed: * ** ? [abc] {a,b}"))?;
+            .map_err(|e| {
+                refusal(written, e.kind().to_string().as_str(), "allowed: * ** ? [abc] {a,b}")
+            })?;
         let prefix = text.split('/').take_while(|name| !name.contains(SPECIAL)).collect();
         // Braces may hold slashes, so the pattern's components do not bound the depth.
         let depth = (!text.contains("**") && !text.contains('{')).then(|| text.split('/').count());
         let glob = Some(glob.compile_matcher());
         let single = unit && !below.contains(SPECIAL);
         Ok(Self { written: written.into(), prefix, depth, glob, single })
+    }
+
+    /// Returns the path of exactly one group, below the mount point. No character is a wildcard,
+    /// and a unit's name is not searched for.
+    ///
+    /// # Errors
+    /// The path is empty or leaves the mount point.
+    pub fn exact(written: &str) -> Result<PathBuf> {
+        below(written).map(PathBuf::from)
     }
 
     /// Returns the pattern as written.

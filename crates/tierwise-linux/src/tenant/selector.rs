@@ -30,6 +30,10 @@ use crate::error::LinuxError;
 pub enum TenantSelector {
     /// Processes of control groups: `cgroup:PATTERN`.
     Cgroup(GroupPattern),
+    /// Processes of exactly these control groups, by their paths below the cgroup file system:
+    /// `groups:PATH,PATH`. For tenants whose groups a container runtime names. Without a path there
+    /// is no process.
+    Groups(Vec<PathBuf>),
     /// These processes: `pids:12,14`. Their children and later processes with the same pids are not
     /// included.
     Pids(Vec<i32>),
@@ -49,7 +53,32 @@ pub enum Qemu {
 }
 
 /// Kinds of selectors, before the colon.
-const KINDS: [&str; 5] = ["cgroup", "pids", "qemu", "qemu-pidfile", "qemu-qmp"];
+const KINDS: [&str; 6] = ["cgroup", "groups", "pids", "qemu", "qemu-pidfile", "qemu-qmp"];
+
+impl TenantSelector {
+    /// The selector of exactly these groups.
+    ///
+    /// # Errors
+    /// A path is not one of a group below the cgroup file system, or has a comma, which separates
+    /// paths in the selector's text.
+    pub fn groups<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self, LinuxError> {
+        let one = |path: &str| {
+            if path.contains(',') {
+                return Err(LinuxError::Missing {
+                    what: format!("cgroup {path:?}: a comma separates paths"),
+                    remedy: "name a group without a comma".into(),
+                });
+            }
+            GroupPattern::exact(path)
+        };
+        paths.into_iter().map(one).collect::<Result<_, _>>().map(Self::Groups)
+    }
+
+    /// True if control groups select the processes.
+    pub(super) fn is_of_groups(&self) -> bool {
+        matches!(self, Self::Cgroup(_) | Self::Groups(_))
+    }
+}
 
 impl FromStr for TenantSelector {
     type Err = LinuxError;
@@ -69,6 +98,7 @@ impl FromStr for TenantSelector {
         };
         match kind {
             "cgroup" => GroupPattern::parse(rest).map(Self::Cgroup),
+            "groups" => Self::groups(rest.split(',').filter(|path| !path.is_empty())),
             "pids" => pids(rest).map(Self::Pids).ok_or_else(|| {
                 refuse(format!("found {rest:?}"), "write process ids, such as pids:12,14".into())
             }),
@@ -81,8 +111,8 @@ impl FromStr for TenantSelector {
             _ => {
                 let near = nearest(kind, KINDS);
                 let near = near.map_or(String::new(), |n| format!("; did you mean {n:?}?"));
-                let allowed =
-                    "cgroup:PATTERN, pids:N,N, qemu:NAME, qemu-pidfile:PATH, qemu-qmp:PATH";
+                let allowed = "cgroup:PATTERN, groups:PATH,PATH, pids:N,N, qemu:NAME, \
+                               qemu-pidfile:PATH, qemu-qmp:PATH";
                 Err(refuse("unknown kind".into(), format!("allowed: {allowed}{near}")))
             }
         }
@@ -101,6 +131,10 @@ impl fmt::Display for TenantSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroup(pattern) => write!(f, "cgroup:{pattern}"),
+            Self::Groups(paths) => {
+                let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+                write!(f, "groups:{}", paths.join(","))
+            }
             Self::Pids(pids) => {
                 let pids: Vec<String> = pids.iter().map(i32::to_string).collect();
                 write!(f, "pids:{}", pids.join(","))
@@ -136,6 +170,8 @@ mod tests {
     fn what_is_written_is_read_again() {
         for text in [
             "cgroup:kubepods.slice/*/x.scope",
+            "groups:kubepods.slice/a[1].scope,kubepods.slice/b.scope",
+            "groups:",
             "pids:1,7",
             "qemu:db-1",
             "qemu-pidfile:/run/db.pid",
@@ -151,18 +187,22 @@ mod tests {
     #[test]
     fn refusals_name_what_is_allowed() {
         let message = |text: &str| text.parse::<TenantSelector>().unwrap_err().to_string();
-        assert!(message("redis").contains("unknown kind; allowed: cgroup:PATTERN, pids:N,N"));
+        assert!(message("redis").contains("unknown kind; allowed: cgroup:PATTERN, groups:PATH"));
         for bad in ["pids:", "pids:0", "pids:-4", "pids:1,,2", "pids:all", "pids:99999999999"] {
             assert!(message(bad).contains("write process ids"), "{bad}");
         }
         assert!(message("qemu:").contains("no name"));
         assert!(message("qemu-qmp:db.qmp").contains("write the whole path"));
-        assert!(message("cgroup:/").contains("the whole machine is no tenant"));
+        for whole in ["cgroup:/", "groups:/", "groups:a.slice,/sys/fs/cgroup"] {
+            assert!(message(whole).contains("the whole machine is no tenant"), "{whole}");
+        }
+        assert!(message("groups:a/../b").contains("\"..\""));
+        assert!(TenantSelector::groups(["a,b"]).unwrap_err().to_string().contains("a comma"));
     }
 
     proptest! {
         #[test]
-        fn no_selector_makes_it_panic(text in "(cgroup|pids|qemu|qemu-qmp)?:?.{0,12}") {
+        fn no_selector_makes_it_panic(text in "(cgroup|groups|pids|qemu|qemu-qmp)?:?.{0,12}") {
             let _ = text.parse::<TenantSelector>();
         }
     }

@@ -113,15 +113,20 @@ impl TenantTracker {
     }
 
     /// Replaces the tenants. A tenant with the same name and selector keeps its processes, although
-    /// its index may change. The processes of a removed tenant are not reported as having left.
+    /// its index may change. So does one whose selector names other groups: the next refresh
+    /// reports the processes that joined and left. The processes of a removed tenant are not
+    /// reported as having left.
     pub fn set_tenants(&mut self, tenants: Vec<(String, TenantSelector)>) {
         let mut old = std::mem::take(&mut self.tenants);
-        let keep = |(name, selector): (String, TenantSelector)| match old
-            .iter()
-            .position(|t| t.name == name && t.selector == selector)
-        {
-            Some(at) => old.swap_remove(at),
-            None => Tenant::new(name, selector),
+        let keep = |(name, selector): (String, TenantSelector)| {
+            let stays = |t: &Tenant| {
+                let of_groups = t.selector.is_of_groups() && selector.is_of_groups();
+                t.name == name && (of_groups || t.selector == selector)
+            };
+            match old.iter().position(stays) {
+                Some(at) => Tenant { selector, ..old.swap_remove(at) },
+                None => Tenant::new(name, selector),
+            }
         };
         self.tenants = tenants.into_iter().map(keep).collect();
         // The reported pairs name tenants by index.
@@ -243,20 +248,13 @@ impl Tenant {
                     self.found_groups.clear();
                 }
                 buffers.faults.take(buffers.directories.faults(), None);
-                let mut outcome = Ok(());
-                self.found_groups.retain(|group| {
-                    if outcome.is_err() {
-                        return false;
-                    }
-                    let read = group.processes(buffers, pids);
-                    let there =
-                        one_of_many(read, buffers, || FaultScope::Group(group.path.clone()));
-                    there.unwrap_or_else(|e| {
-                        outcome = Err(e);
-                        false
-                    })
-                });
-                outcome?;
+                self.list_groups(buffers, pids)?;
+            }
+            TenantSelector::Groups(paths) => {
+                self.found_groups.clear();
+                let groups = paths.iter().map(|path| Cgroup::new(roots.cgroup.join(path)));
+                self.found_groups.extend(groups);
+                self.list_groups(buffers, pids)?;
             }
             TenantSelector::Pids(list) => pids.extend(list),
             TenantSelector::Qemu(named) => {
@@ -301,10 +299,28 @@ impl Tenant {
             });
             one_of_many(read, buffers, || FaultScope::Process(pid))?;
         }
-        match self.selector {
-            TenantSelector::Cgroup(_) => self.confirm(roots, buffers, pids),
-            _ => Ok(()),
-        }
+        if self.selector.is_of_groups() { self.confirm(roots, buffers, pids) } else { Ok(()) }
+    }
+
+    /// Adds the processes of the groups found. Leaves out the groups that are gone or cannot be
+    /// read.
+    ///
+    /// # Errors
+    /// The machine lacks what is needed to read any of them.
+    fn list_groups(&mut self, buffers: &mut Buffers, pids: &mut Vec<i32>) -> Result<()> {
+        let mut outcome = Ok(());
+        self.found_groups.retain(|group| {
+            if outcome.is_err() {
+                return false;
+            }
+            let read = group.processes(buffers, pids);
+            let there = one_of_many(read, buffers, || FaultScope::Group(group.path.clone()));
+            there.unwrap_or_else(|e| {
+                outcome = Err(e);
+                false
+            })
+        });
+        outcome
     }
 
     /// Drops new processes that a second list of the groups does not have. Between the list and the

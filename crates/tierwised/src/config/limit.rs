@@ -120,6 +120,11 @@ pub struct LimitText {
 }
 
 impl LimitText {
+    /// The limit of an amount.
+    pub fn of_bytes(bytes: Bytes) -> Self {
+        Self { text: format!("{}B", bytes.0), limit: Limit::Bytes(bytes) }
+    }
+
     /// The parsed limit.
     pub fn limit(&self) -> Limit {
         self.limit

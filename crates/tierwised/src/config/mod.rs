@@ -11,11 +11,13 @@
 //! assert_eq!(
 //!     error.to_string(),
 //!     "t.toml:1: polcy: no such key; did you mean \"policy\"? (allowed: block, control, cpu, \
-//!      dry_run, http, kernel, monitor, move, policy, state, tenant, tier)"
+//!      dry_run, http, kernel, kubernetes, metrics, monitor, move, policy, state, tenant, tier)"
 //! );
 //! ```
 
 mod difference;
+mod exported;
+mod kubernetes;
 mod limit;
 mod loopback;
 mod parse;
@@ -34,11 +36,13 @@ use tierwise_core::recipe::Recipe;
 use tierwise_linux::topology::{Override, TierOverride};
 
 pub use difference::difference;
+pub use exported::MetricsListener;
+pub use kubernetes::{FastMemoryClass, Kubernetes, PodChoice};
 pub use limit::{Amount, LimitText};
 #[cfg(feature = "server")]
 pub(crate) use loopback::loopback;
 pub use parse::DaemonConfigError;
-pub use tenant::{ClassName, Latency, TenantConfig};
+pub use tenant::{ClassName, Latency, PodTenant, TenantConfig};
 
 /// The configuration file unless the command line names another.
 pub const DEFAULT_FILE: &str = "/etc/tierwise/tierwised.toml";
@@ -70,6 +74,10 @@ pub struct Config {
     pub control: Control,
     /// Metrics, API and dashboard.
     pub http: Http,
+    /// Metrics for a monitoring system on another machine.
+    pub metrics: MetricsListener,
+    /// Pods of Kubernetes as tenants.
+    pub kubernetes: Kubernetes,
     /// The memory tiers, fastest first. They replace the kernel's own grouping.
     #[serde(rename = "tier", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Tier>")]
@@ -92,6 +100,8 @@ impl Default for Config {
             kernel: Kernel::default(),
             control: Control::default(),
             http: Http::default(),
+            metrics: MetricsListener::default(),
+            kubernetes: Kubernetes::default(),
             tiers: Vec::new(),
             tenants: Vec::new(),
         }
@@ -337,6 +347,14 @@ impl Config {
     /// As [`Config::read`].
     pub fn parse(file: &str, text: &str) -> Result<Self, DaemonConfigError> {
         parse::parse(file, text)
+    }
+
+    /// Checks a configuration that no file has, by the rules for a file.
+    ///
+    /// # Errors
+    /// As [`Config::read`], without a line.
+    pub fn check(&self) -> Result<(), DaemonConfigError> {
+        parse::check_alone(self)
     }
 
     /// The policy: a shipped recipe, or the operator's file.

@@ -67,6 +67,12 @@ impl Place<'_> {
         lines.find(|(_, line)| starts(line)).map(|(n, _)| n + 1)
     }
 
+    /// The line of a key of a table that the file may also write as `table.key`.
+    fn line_in(&self, table: &str, key: &str) -> Option<usize> {
+        self.line_of(Some((&format!("[{table}]"), 0)), key)
+            .or_else(|| self.line_of(None, &format!("{table}.{key}")))
+    }
+
     /// The key that a line sets; empty if it sets none.
     fn key_on(&self, line: usize) -> &str {
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
@@ -91,6 +97,11 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Config, DaemonConfigError>
     let config: Config = toml::from_str(text).map_err(|e| of_toml(&place, &e))?;
     check(&place, &config)?;
     Ok(config)
+}
+
+/// Checks a configuration without a text.
+pub(super) fn check_alone(config: &Config) -> Result<(), DaemonConfigError> {
+    check(&Place { file: "command", text: "" }, config)
 }
 
 /// Turns an error of the TOML parser into ours.
@@ -233,7 +244,31 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
         return at("queue", problem);
     }
     listen(place, &config.http.listen)?;
+    metrics(place, config)?;
+    kubernetes(place, config)?;
     tenants(place, config)
+}
+
+fn kubernetes(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
+    if let Some(problem) = config.kubernetes.socket_problem() {
+        return Err(place.error(place.line_of(None, "nri"), "nri", problem));
+    }
+    let classes = &config.kubernetes.classes;
+    for (index, class) in classes.iter().enumerate() {
+        let error = |key: &str, problem: String| {
+            let line = place.line_of(Some(("[[kubernetes.class]]", index)), key);
+            Err(place.error(line, &format!("kubernetes.class[{index}].{key}"), problem))
+        };
+        if let Some((key, problem)) = class.problem() {
+            return error(key, problem);
+        }
+        if classes[..index].iter().any(|other| other.name == class.name) {
+            let problem =
+                format!("{:?} stands twice; give each class a name of its own", class.name);
+            return error("name", problem);
+        }
+    }
+    Ok(())
 }
 
 /// A day: memory that is used less often is idle by any measure.
@@ -310,9 +345,16 @@ fn listen(place: &Place<'_>, listen: &str) -> Result<(), DaemonConfigError> {
     }
     let problem = format!(
         "found {listen:?}; allowed: a loopback address with a port (127.0.0.1:9470, [::1]:9470) \
-         or off; to read it from elsewhere put a proxy that authenticates before it"
+         or off; [metrics] serves the metrics to other machines"
     );
-    Err(place.error(place.line_of(None, "listen"), "listen", problem))
+    Err(place.error(place.line_in("http", "listen"), "listen", problem))
+}
+
+fn metrics(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
+    let Some((key, problem)) = config.metrics.problem() else { return Ok(()) };
+    // A key that is missing has the line of the one that makes it necessary.
+    let line = place.line_in("metrics", key).or_else(|| place.line_in("metrics", "listen"));
+    Err(place.error(line, &format!("metrics.{key}"), problem))
 }
 
 fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
@@ -325,7 +367,8 @@ fn tenants(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> 
         if let Some((key, problem)) = tenant.problem() {
             return error(key, problem);
         }
-        if config.tenants[..index].iter().any(|other| other.name == tenant.name) {
+        let mut others = config.tenants[..index].iter().filter(|_| !tenant.is_vacant());
+        if others.any(|other| other.name == tenant.name) {
             return error(
                 "name",
                 format!("{:?} stands twice; give each tenant a name of its own", tenant.name),

@@ -11,7 +11,7 @@ use super::loopback::loopback;
 
 /// Allowed SLOs, as in scenarios: from 50 microseconds, below which a number is meant in seconds,
 /// to an hour.
-const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
+pub(super) const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
 
 /// A tenant: its processes, and the memory to which it is entitled. Exactly one of `cgroup`, `pids`
 /// and `qemu` names the processes.
@@ -56,6 +56,31 @@ pub struct TenantConfig {
     /// `cpu.budget_percent` allows the daemon; `tierwise status` shows it then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
+    /// Its pod, for a tenant that the container runtime named. No file and no command sets it.
+    #[serde(skip)]
+    pub pod: Option<Box<PodTenant>>,
+}
+
+/// The pod of a tenant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodTenant {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container, for a tenant of one container.
+    pub container: Option<String>,
+    /// `Guaranteed`, `Burstable` or `BestEffort`; empty if the pod's control group tells none.
+    pub qos: String,
+    /// The class that it names.
+    pub class: Option<String>,
+    /// The floor that its annotations or class ask for, in bytes, if the floors of all pods did not
+    /// fit and this one was lowered.
+    pub asked_floor: Option<u64>,
+    /// What is wrong with its annotations.
+    pub problems: Vec<String>,
+    /// The control groups of its containers, below the cgroup file system.
+    pub groups: Vec<String>,
 }
 
 fn default_weight() -> u32 {
@@ -108,7 +133,24 @@ impl TenantConfig {
             floor: None,
             cap: None,
             latency: None,
+            pod: None,
         }
+    }
+
+    /// A tenant of a pod, with defaults for everything else.
+    pub fn of_pod(name: &str, pod: PodTenant) -> Self {
+        Self { pod: Some(Box::new(pod)), ..Self::of_processes(name, Vec::new()) }
+    }
+
+    /// The place of a tenant that was removed. The engine numbers tenants, so the tenants after it
+    /// keep their numbers.
+    pub fn vacant() -> Self {
+        Self::of_pod("", PodTenant::default())
+    }
+
+    /// True for [`TenantConfig::vacant`].
+    pub fn is_vacant(&self) -> bool {
+        self.name.is_empty() && self.pod.is_some()
     }
 
     /// The QMP socket, if it names the tenant.
@@ -149,6 +191,10 @@ impl TenantConfig {
 
     /// The first mistake in it: the key and the problem.
     pub(super) fn problem(&self) -> Option<(&'static str, String)> {
+        // Pods have names that the runtime gave and rules of their own.
+        if self.pod.is_some() {
+            return None;
+        }
         let named = usize::from(self.cgroup.is_some())
             + usize::from(!self.pids.is_empty())
             + usize::from(self.qemu.is_some());

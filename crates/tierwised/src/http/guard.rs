@@ -1,11 +1,12 @@
 //! The conditions of every request, and the headers of every answer.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderName,
-    REFERRER_POLICY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, TRANSFER_ENCODING, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -13,6 +14,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::api::Problem;
+use super::token::TokenFile;
 
 /// Lets the page load only its own files and run no inline code, and forbids frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -30,7 +32,23 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// Refuses requests that are not allowed; adds the headers to every answer.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
-    let mut response = match refusal(&request) {
+    let refused = not_loopback(&request).or_else(|| no_plain_read(&request));
+    answer(refused, request, next).await
+}
+
+/// The same for exported metrics: the token takes the place of loopback. Without it a client does
+/// not learn which paths there are.
+pub(super) async fn export_guard(
+    State(token): State<Arc<TokenFile>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let refused = not_admitted(&token, &request).or_else(|| no_plain_read(&request));
+    answer(refused, request, next).await
+}
+
+async fn answer(refused: Option<Response>, request: Request, next: Next) -> Response {
+    let mut response = match refused {
         Some(refused) => refused,
         None => next.run(request).await,
     };
@@ -40,7 +58,24 @@ pub(super) async fn guard(request: Request, next: Next) -> Response {
     response
 }
 
-fn refusal(request: &Request) -> Option<Response> {
+fn not_admitted(token: &TokenFile, request: &Request) -> Option<Response> {
+    let (status, error) = match token.admits(request.headers()) {
+        Ok(true) => return None,
+        Ok(false) => (
+            StatusCode::UNAUTHORIZED,
+            "the request brings no token, or another; write Authorization: Bearer and the token \
+             of metrics.token_file",
+        ),
+        // The reason has a path of this machine, which is nothing for a client without the token.
+        Err(e) => {
+            tracing::warn!("{e:#}");
+            (StatusCode::SERVICE_UNAVAILABLE, "the token cannot be read; the daemon's log says why")
+        }
+    };
+    Some(([(WWW_AUTHENTICATE, "Bearer")], Problem::new(status, error)).into_response())
+}
+
+fn not_loopback(request: &Request) -> Option<Response> {
     if let Err(host) = named_host(request) {
         let error = format!(
             "the request names {host} as its host; tierwised answers only to localhost, 127.0.0.1 \
@@ -49,6 +84,10 @@ fn refusal(request: &Request) -> Option<Response> {
         );
         return Some(Problem::new(StatusCode::FORBIDDEN, error).into_response());
     }
+    None
+}
+
+fn no_plain_read(request: &Request) -> Option<Response> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let error = format!(
             "found {}; allowed: GET, HEAD; changes are made with `tierwise daemon` over the \

@@ -6,11 +6,20 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use super::openmetrics::{self, Metric, Samples, counter, gauge, info};
-use crate::view::{DaemonMode, Snapshot, SteeringView, TenantTierView, TenantView, TierView};
+use super::openmetrics::{self, Metric, MetricValue, Samples, counter, gauge, info};
+use crate::view::{
+    DaemonMode, PodsView, Snapshot, SteeringView, TenantTierView, TenantView, TierView,
+};
+
+/// The labels of a tenant. Those of its pod are absent for other tenants.
+const OF_TENANT: &[&str] = &["tenant", "namespace", "pod", "container"];
 
 /// The labels of a tenant's memory in a tier.
-const IN_TIER: &[&str] = &["tenant", "tier"];
+const IN_TIER: &[&str] = &["tenant", "tier", "namespace", "pod", "container"];
+
+/// The labels of a tenant's class, with those of its pod.
+const TENANT_INFO: &[&str] =
+    &["tenant", "class", "namespace", "pod", "container", "qos_class", "memory_class"];
 
 /// Nanoseconds in a second, milliseconds in a second, and percents in a whole.
 const NANO: f64 = 1e9;
@@ -149,6 +158,32 @@ pub(super) const METRICS: &[Metric] = &[
         "Features that cannot start and are tried again: 1 for each.",
         |s, out| s.unavailable.iter().for_each(|off| out.add(&[&off.feature], 1)),
     ),
+    gauge("pods", "", &[], "Pods with a running container, as the runtime reports.", |s, out| {
+        pods(s, out, |view| view.pods);
+    }),
+    gauge("containers", "", &[], "Running containers, as the runtime reports.", |s, out| {
+        pods(s, out, |view| view.containers);
+    }),
+    gauge(
+        "pods_in_step",
+        "",
+        &[],
+        "1 if the container runtime has listed its pods, 0 if it is not connected.",
+        |s, out| pods(s, out, |view| u64::from(view.in_step)),
+    ),
+    counter("pods_refused", "", &[], "Pods and containers that cannot be tenants.", |s, out| {
+        pods(s, out, |view| view.refused);
+    }),
+    counter("nri_answers", "", &[], "Requests of the container runtime answered.", |s, out| {
+        pods(s, out, |view| view.answers);
+    }),
+    gauge(
+        "nri_slowest_answer",
+        "seconds",
+        &[],
+        "The longest time from the arrival of the runtime's request to its answer.",
+        |s, out| pods(s, out, |view| view.slowest_answer_ms / MILLI),
+    ),
     gauge("tier_capacity", "bytes", &["tier"], "Memory of the tier.", |s, out| {
         per_tier(s, out, |tier, name, out| out.add(&[name], tier.capacity_bytes));
     }),
@@ -164,11 +199,25 @@ pub(super) const METRICS: &[Metric] = &[
             per_tier(s, out, |tier, name, out| out.add(&[name], tier.load_latency_ns / NANO));
         },
     ),
-    info("tenant", &["tenant", "class"], "The tenant's class.", |s, out| {
-        per_tenant(s, out, |tenant, out| out.add(&[&tenant.name, &tenant.class], 1u64));
-    }),
-    gauge("tenant_processes", "", &["tenant"], "Live processes of the tenant.", |s, out| {
-        per_tenant(s, out, |tenant, out| out.add(&[&tenant.name], u64::from(tenant.processes)));
+    info(
+        "tenant",
+        TENANT_INFO,
+        "The tenant's class, and its pod's quality of service class and FastMemoryClass.",
+        |s, out| {
+            per_tenant(s, out, |tenant, out| {
+                let [name, namespace, pod, container] = labels(tenant);
+                let [qos, memory_class] = tenant.pod.as_ref().map_or(["", ""], |pod| {
+                    [&pod.qos_class, pod.class.as_deref().unwrap_or_default()]
+                });
+                let class = &tenant.class;
+                out.add(&[name, class, namespace, pod, container, qos, memory_class], 1u64);
+            });
+        },
+    ),
+    gauge("tenant_processes", "", OF_TENANT, "Live processes of the tenant.", |s, out| {
+        per_tenant(s, out, |tenant, out| {
+            out.add(&labels(tenant), u64::from(tenant.processes));
+        });
     }),
     gauge("tenant_usage", "bytes", IN_TIER, "The tenant's usage of the tier.", |s, out| {
         in_tier(s, out, |tier| Some(tier.usage_bytes));
@@ -180,6 +229,31 @@ pub(super) const METRICS: &[Metric] = &[
         "The tenant's configured floor in the tier.",
         |s, out| {
             in_tier(s, out, |tier| tier.floor_bytes);
+        },
+    ),
+    gauge(
+        "tenant_floor_asked",
+        "bytes",
+        OF_TENANT,
+        "The floor that a pod asked for, where its own was lowered because the floors of all pods \
+         exceed the fast memory.",
+        |s, out| {
+            per_tenant(s, out, |tenant, out| {
+                let asked = tenant.pod.as_ref().and_then(|pod| pod.asked_floor_bytes);
+                asked.into_iter().for_each(|asked| out.add(&labels(tenant), asked));
+            });
+        },
+    ),
+    gauge(
+        "tenant_annotation_problems",
+        "",
+        OF_TENANT,
+        "Annotations of the tenant's pod that are wrong or exceed a limit.",
+        |s, out| {
+            per_tenant(s, out, |tenant, out| {
+                let problems = tenant.pod.as_ref().map(|pod| pod.problems.len() as u64);
+                problems.into_iter().for_each(|count| out.add(&labels(tenant), count));
+            });
         },
     ),
     gauge("tenant_cap", "bytes", IN_TIER, "The tenant's configured cap in the tier.", |s, out| {
@@ -223,37 +297,37 @@ pub(super) const METRICS: &[Metric] = &[
     gauge(
         "tenant_p99",
         "seconds",
-        &["tenant"],
+        OF_TENANT,
         "The 99th percentile of the latency of the tenant's requests, where it is known.",
         |s, out| known(s, out, |tenant| Some(tenant.p99_ms? / MILLI)),
     ),
     gauge(
         "tenant_slo",
         "seconds",
-        &["tenant"],
+        OF_TENANT,
         "The 99th percentile of latency that the tenant must not exceed.",
         |s, out| known(s, out, |tenant| Some(tenant.slo_ms? / MILLI)),
     ),
     gauge(
         "tenant_memory_pressure",
         "ratio",
-        &["tenant"],
+        OF_TENANT,
         "Part of the last ten seconds in which some of its tasks waited for memory (PSI).",
         |s, out| known(s, out, |tenant| Some(tenant.memory_pressure_percent? / PERCENT)),
     ),
     gauge(
         "tenant_fast_access",
         "ratio",
-        &["tenant"],
+        OF_TENANT,
         "Part of the tenant's sampled accesses that lay in the fastest tier.",
         |s, out| known(s, out, |tenant| tenant.fast_access_ratio),
     ),
     counter(
         "tenant_thrash_events",
         "",
-        &["tenant"],
+        OF_TENANT,
         "Thrash events: blocks of the tenant demoted soon after their promotion.",
-        |s, out| per_tenant(s, out, |tenant, out| out.add(&[&tenant.name], tenant.thrash_events)),
+        |s, out| per_tenant(s, out, |tenant, out| out.add(&labels(tenant), tenant.thrash_events)),
     ),
     counter(
         "cpu",
@@ -320,6 +394,19 @@ fn mode(snapshot: &Snapshot, out: &mut Samples) {
     }
 }
 
+/// The values of [`OF_TENANT`].
+fn labels(tenant: &TenantView) -> [&str; 4] {
+    let [namespace, pod, container] = tenant.pod.as_ref().map_or([""; 3], |pod| {
+        [&pod.namespace, &pod.pod, pod.container.as_deref().unwrap_or_default()]
+    });
+    [&tenant.name, namespace, pod, container]
+}
+
+/// Nothing unless the daemon follows pods.
+fn pods<T: Into<MetricValue>>(snapshot: &Snapshot, out: &mut Samples, read: fn(&PodsView) -> T) {
+    snapshot.pods.iter().for_each(|view| out.one(read(view)));
+}
+
 fn per_tier(snapshot: &Snapshot, out: &mut Samples, read: fn(&TierView, &str, &mut Samples)) {
     snapshot.tiers.iter().for_each(|tier| read(tier, &tier.name, out));
 }
@@ -331,7 +418,7 @@ fn per_tenant(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantView, &mut
 fn known(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantView) -> Option<f64>) {
     for tenant in &snapshot.tenants {
         if let Some(value) = read(tenant) {
-            out.add(&[&tenant.name], value);
+            out.add(&labels(tenant), value);
         }
     }
 }
@@ -340,7 +427,8 @@ fn in_tier(snapshot: &Snapshot, out: &mut Samples, read: fn(&TenantTierView) -> 
     for tenant in &snapshot.tenants {
         for (tier, has) in snapshot.tiers.iter().zip(&tenant.tiers) {
             if let Some(value) = read(has) {
-                out.add(&[&tenant.name, &tier.name], value);
+                let [name, namespace, pod, container] = labels(tenant);
+                out.add(&[name, &tier.name, namespace, pod, container], value);
             }
         }
     }
@@ -365,8 +453,8 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# Metrics of tierwised\n\n\
          Generated from the code; a test compares them. `tierwised` serves them at `/metrics` on \
-         the address `http.listen` of its configuration, in the OpenMetrics format that \
-         Prometheus reads.\n\n\
+         the address `http.listen` of its configuration, and at `metrics.listen` for other \
+         machines, in the OpenMetrics format that Prometheus reads.\n\n\
          | metric | type | labels | meaning |\n|---|---|---|---|\n",
     );
     for metric in METRICS {

@@ -4,6 +4,7 @@
 //! - The server listens on loopback only and answers only requests that name loopback as their
 //!   host: a page of another site whose own name resolves to 127.0.0.1 (DNS rebinding) learns
 //!   nothing.
+//! - A second server has the metrics alone, at any address, for those who bring its token.
 //! - One thread serves all clients, and sleeps while there are no requests.
 //! - A request and its answer have deadlines, and connections have places: a client that sends no
 //!   request loses its place to one that does.
@@ -43,6 +44,7 @@ mod router;
 mod server;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub use metrics::reference;
 pub use server::{HttpServer, cpu};

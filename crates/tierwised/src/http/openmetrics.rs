@@ -133,7 +133,9 @@ impl Metric {
         let mut metric =
             encoder.encode_descriptor(self.name, self.help, unit.as_ref(), self.kind.of())?;
         for (values, value) in samples.0 {
-            let labels: Vec<_> = self.labels.iter().copied().zip(values).collect();
+            // For Prometheus an empty label is the same as none.
+            let labels = self.labels.iter().copied().zip(values);
+            let labels: Vec<_> = labels.filter(|(_, value)| !value.is_empty()).collect();
             self.kind.encode(&mut metric, &labels, value)?;
         }
         Ok(())

@@ -18,7 +18,8 @@ use utoipa_axum::routes;
 
 use super::api::{self, Problem};
 use super::app::HandlerState;
-use super::guard::guard;
+use super::guard::{export_guard, guard};
+use super::token::TokenFile;
 use crate::view::Snapshot;
 
 const PAGE: &str = include_str!("../../web/index.html");
@@ -49,6 +50,26 @@ pub(super) fn build(
         .fallback(no_path)
         .layer(middleware::from_fn(guard))
         .with_state(Arc::new(app)))
+}
+
+/// Builds the router of the exported metrics: this path alone, for those who bring the token.
+pub(super) fn exported(
+    token: TokenFile,
+    views: watch::Receiver<Arc<Snapshot>>,
+    waker: Sender<()>,
+    stopping: watch::Receiver<()>,
+) -> Router {
+    let paths = vec!["/metrics".to_owned()];
+    let app = HandlerState::new(views, waker, stopping, String::new(), paths);
+    Router::new()
+        .route("/metrics", get(api::metrics))
+        .fallback(not_exported)
+        .layer(middleware::from_fn_with_state(Arc::new(token), export_guard))
+        .with_state(Arc::new(app))
+}
+
+async fn not_exported(uri: Uri) -> Problem {
+    Problem::not_found(format!("{}: no such path; allowed: /metrics", uri.path()), None)
 }
 
 /// Title, version and tags: without them utoipa would write its own.

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 use super::connection::Connection;
 use super::places::{ConnectionPlace, Places};
 use super::router;
+use super::token::TokenFile;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
@@ -98,23 +100,55 @@ impl HttpServer {
         Self::start_with(listen, views, waker, Deadlines::default())
     }
 
+    /// Listens at any address, and serves the metrics alone, for those who bring the token of the
+    /// file.
+    ///
+    /// # Errors
+    /// The address is in use or cannot be listened on, or the file has no token.
+    pub fn export(
+        listen: SocketAddr,
+        token: &Path,
+        views: watch::Receiver<Arc<Snapshot>>,
+        waker: Sender<()>,
+    ) -> anyhow::Result<Self> {
+        let token = TokenFile::open(token)?;
+        let build = |stopping| Ok(router::exported(token, views, waker, stopping));
+        Self::listen("metrics", listen, Deadlines::default(), build)
+    }
+
     pub(super) fn start_with(
         listen: SocketAddr,
         views: watch::Receiver<Arc<Snapshot>>,
         waker: Sender<()>,
         deadlines: Deadlines,
     ) -> anyhow::Result<Self> {
+        if !listen.ip().is_loopback() {
+            bail!(
+                "http.listen: found {listen}; allowed: a loopback address with a port \
+                 (127.0.0.1:9470, [::1]:9470); [metrics] serves the metrics to other machines"
+            );
+        }
+        Self::listen("http", listen, deadlines, |stopping| router::build(views, waker, stopping))
+    }
+
+    /// Listens for the table `name` of the configuration.
+    fn listen(
+        name: &'static str,
+        listen: SocketAddr,
+        deadlines: Deadlines,
+        build: impl FnOnce(watch::Receiver<()>) -> anyhow::Result<Router>,
+    ) -> anyhow::Result<Self> {
         let mut runtime = runtime::Builder::new_current_thread();
         let runtime = runtime.enable_io().enable_time().on_thread_park(note_cpu).build()?;
         let listener = {
             let _inside = runtime.enter();
-            bind(listen)?
+            bind(name, listen)?
         };
         let address = listener.local_addr()?;
         let (stop, stopping) = watch::channel(());
-        let app = router::build(views, waker, stopping.clone())?;
+        let app = build(stopping.clone())?;
         let thread = thread::Builder::new()
-            .name("http".into())
+            .name(name.into())
             .spawn(move || run(&runtime, &listener, &app, deadlines, &stopping))?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
@@ -137,28 +171,21 @@ impl Drop for HttpServer {
     }
 }
 
-fn bind(listen: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
-    if !listen.ip().is_loopback() {
-        bail!(
-            "http.listen: found {listen}; allowed: a loopback address with a port \
-             (127.0.0.1:9470, [::1]:9470); to read it from elsewhere put a proxy that \
-             authenticates before it"
-        );
-    }
+fn bind(name: &str, listen: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
     let listener = TcpListener::bind(listen).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => anyhow!(
-            "http.listen: {listen} is in use by another program (`ss -ltnp 'sport = :{}'` shows \
+            "{name}.listen: {listen} is in use by another program (`ss -ltnp 'sport = :{}'` shows \
              which); stop it, or write another port, or \"off\"",
             listen.port()
         ),
         ErrorKind::PermissionDenied => anyhow!(
-            "http.listen: listening on {listen} is not permitted ({error}); write a port from \
+            "{name}.listen: listening on {listen} is not permitted ({error}); write a port from \
              1024 on"
         ),
-        _ => anyhow!("http.listen: cannot listen on {listen}: {error}"),
+        _ => anyhow!("{name}.listen: cannot listen on {listen}: {error}"),
     })?;
     listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener).context("http.listen")
+    tokio::net::TcpListener::from_std(listener).with_context(|| format!("{name}.listen"))
 }
 
 fn run(

@@ -64,12 +64,22 @@ impl Daemon {
                  again; restart it with --config"
             );
         };
-        let config = Config::read(file)?;
-        self.adopt(config)
+        let mut config = Config::read(file)?;
+        // A file names no pod.
+        let pods = self.options.config.tenants.iter().filter(|tenant| tenant.pod.is_some());
+        let configured = |pod: &&TenantConfig| {
+            !pod.is_vacant() && config.tenants.iter().all(|tenant| tenant.name != pod.name)
+        };
+        let pods: Vec<TenantConfig> = pods.filter(configured).cloned().collect();
+        config.tenants.extend(pods);
+        let lines = self.adopt(config)?;
+        // Other classes may hold now.
+        self.pods.forget();
+        Ok(lines)
     }
 
     /// Adopts a configuration. Checks all of it before the first change.
-    fn adopt(&mut self, config: Config) -> anyhow::Result<Vec<String>> {
+    pub(super) fn adopt(&mut self, config: Config) -> anyhow::Result<Vec<String>> {
         let old = &self.options.config;
         let mut lines = difference(old, &config);
         for (fixed, key) in [
@@ -82,6 +92,8 @@ impl Daemon {
             (old.kernel != config.kernel, "kernel"),
             (old.control != config.control, "control"),
             (old.http != config.http, "http"),
+            (old.metrics != config.metrics, "metrics"),
+            (old.kubernetes.nri != config.kubernetes.nri, "kubernetes.nri"),
             (old.state != config.state, "state"),
         ] {
             if fixed {
@@ -116,11 +128,12 @@ impl Daemon {
     fn add(&mut self, tenant: TenantConfig) -> anyhow::Result<Vec<String>> {
         let mut config = self.options.config.clone();
         config.tenants.push(tenant);
-        self.adopt(Self::checked(&config)?)
+        self.adopt(Self::checked(config)?)
     }
 
     fn remove(&mut self, name: &str) -> anyhow::Result<Vec<String>> {
         let index = self.tenant(name)?;
+        self.refuse_pod(index)?;
         let mut config = self.options.config.clone();
         config.tenants.remove(index);
         self.adopt(config)
@@ -128,6 +141,7 @@ impl Daemon {
 
     fn set(&mut self, name: &str, change: &TenantChange) -> anyhow::Result<Vec<String>> {
         let index = self.tenant(name)?;
+        self.refuse_pod(index)?;
         let mut config = self.options.config.clone();
         let tenant = &mut config.tenants[index];
         tenant.weight = change.weight.unwrap_or(tenant.weight);
@@ -138,13 +152,25 @@ impl Daemon {
         if change.cap.is_some() {
             tenant.cap.clone_from(&change.cap);
         }
-        self.adopt(Self::checked(&config)?)
+        self.adopt(Self::checked(config)?)
+    }
+
+    /// Refuses to change a pod: the next change of any pod would undo it.
+    fn refuse_pod(&self, index: usize) -> anyhow::Result<()> {
+        let tenant = &self.options.config.tenants[index];
+        if tenant.pod.is_some() {
+            anyhow::bail!(
+                "tenant {:?} is a pod: its annotations and its class decide (docs/kubernetes.md)",
+                tenant.name
+            );
+        }
+        Ok(())
     }
 
     /// Checks a configuration that a command changed, by the rules for a file.
-    fn checked(config: &Config) -> anyhow::Result<Config> {
-        let text = toml::to_string(config)?;
-        Config::parse("command", &text).map_err(|e| anyhow::anyhow!("{}: {}", e.key, e.problem))
+    fn checked(config: Config) -> anyhow::Result<Config> {
+        config.check().map_err(|e| anyhow::anyhow!("{}: {}", e.key, e.problem))?;
+        Ok(config)
     }
 
     pub(super) fn report_latency(&mut self, name: &str, p99_ms: f64, operations: u64) -> Reply {
@@ -165,8 +191,10 @@ impl Daemon {
 
     /// The index of a tenant.
     fn tenant(&self, name: &str) -> anyhow::Result<usize> {
-        let names = || self.options.config.tenants.iter().map(|t| t.name.as_str());
-        names().position(|known| known == name).ok_or_else(|| {
+        let tenants = &self.options.config.tenants;
+        let names = || tenants.iter().filter(|t| !t.is_vacant()).map(|t| t.name.as_str());
+        let found = tenants.iter().position(|known| !known.is_vacant() && known.name == name);
+        found.ok_or_else(|| {
             let hint =
                 nearest(name, names()).map_or(String::new(), |n| format!("; did you mean {n:?}?"));
             let all: Vec<&str> = names().collect();

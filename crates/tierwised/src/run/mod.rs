@@ -9,6 +9,7 @@
 //! - [`events`]: the world's events as lines of text.
 //! - `endpoints`: tenants' services and virtual machines. [`latency`] reads the latency of the
 //!   services, `guests` asks QEMU about the virtual machines, `peers` is the thread that does both.
+//! - `pods`: pods of Kubernetes as tenants.
 //! - `pressure`: tenants' memory pressure.
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
@@ -30,6 +31,7 @@ pub mod monitoring;
 mod pace;
 pub mod page_cache;
 mod peers;
+mod pods;
 mod pressure;
 mod refusal;
 pub mod setup;
@@ -58,6 +60,7 @@ use self::activity::Activity;
 use self::endpoints::Endpoints;
 use self::history::History;
 use self::page_cache::PageCache;
+use self::pods::PodFollower;
 use self::pressure::TenantPressure;
 use self::steering::SteeringState;
 use self::unmanaged::Unmanaged;
@@ -66,6 +69,7 @@ use crate::config::Config;
 use crate::control::ControlRequest;
 use crate::http;
 use crate::judgement;
+use crate::pods::SharedPods;
 use crate::system::optional::Unavailable;
 use crate::view::{DaemonMode, Snapshot};
 
@@ -98,6 +102,8 @@ pub struct DaemonChannels {
     pub views: watch::Sender<Arc<Snapshot>>,
     /// The features that could not start.
     pub unavailable: Unavailable,
+    /// The pods that run here.
+    pub pods: SharedPods,
 }
 
 /// The daemon.
@@ -112,6 +118,7 @@ pub struct Daemon {
     activity: Activity,
     history: History,
     endpoints: Endpoints,
+    pods: PodFollower,
     pressure: TenantPressure,
     page_cache: PageCache,
     unmanaged: Unmanaged,
@@ -172,6 +179,7 @@ impl Daemon {
             activity: Activity::new(mode, monitoring),
             history,
             endpoints,
+            pods: PodFollower::default(),
             pressure: TenantPressure::default(),
             page_cache: PageCache::new(),
             unmanaged: Unmanaged::new(),
@@ -197,6 +205,7 @@ impl Daemon {
             self.steer();
             self.round();
             self.answer_all();
+            self.follow_pods();
             self.retry_monitoring();
             self.demote_page_cache();
             self.promote_page_cache();

@@ -191,6 +191,10 @@ pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, TenantSe
 
 /// The selector of a tenant's processes.
 pub(super) fn selector(tenant: &TenantConfig) -> anyhow::Result<TenantSelector> {
+    if let Some(pod) = &tenant.pod {
+        let groups = TenantSelector::groups(pod.groups.iter().map(String::as_str));
+        return groups.with_context(|| format!("pod {:?}", tenant.name));
+    }
     let text = match (&tenant.cgroup, tenant.qmp(), &tenant.qemu) {
         (Some(cgroup), ..) => format!("cgroup:{cgroup}"),
         (None, Some(path), _) => format!("qemu-qmp:{path}"),

@@ -9,11 +9,11 @@ use tierwise_linux::fault::FaultScope;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
-use crate::config::{LimitText, TenantConfig};
+use crate::config::{LimitText, PodTenant, TenantConfig};
 use crate::system::optional::Unavailable;
 use crate::view::{
-    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, FaultCount, Snapshot, TenantTierView,
-    TenantView, TierView, UnavailableView,
+    Cost, DaemonCounters, DaemonMode, DecisionView, Failed, FaultCount, PodView, Snapshot,
+    TenantTierView, TenantView, TierView, UnavailableView,
 };
 
 impl Daemon {
@@ -22,7 +22,9 @@ impl Daemon {
         let tenants = self.options.config.tenants.len();
         self.pressure.read(self.world.tracker(), tenants);
         let (mode, mode_reason) = self.current_mode();
-        let tenants = (0..self.options.config.tenants.len()).map(|i| self.tenant_view(i)).collect();
+        let configured = &self.options.config.tenants;
+        let places = (0..configured.len()).filter(|&i| !configured[i].is_vacant());
+        let tenants = places.map(|i| self.tenant_view(i)).collect();
         Snapshot {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime: self.uptime(),
@@ -31,6 +33,7 @@ impl Daemon {
             mode_reason,
             monitoring: self.activity.source.clone(),
             unavailable: unavailable(&self.channels.unavailable),
+            pods: self.pods_view(),
             tiers: self.tier_views(),
             tenants,
             counters: self.counters(),
@@ -92,6 +95,7 @@ impl Daemon {
                 .share(id, TierId::FASTEST)
                 .map_or(String::new(), |(_, because)| because.clone()),
             causes: self.history.causes(index).cloned().collect(),
+            pod: config.pod.as_deref().map(pod),
         }
     }
 
@@ -160,6 +164,18 @@ impl Daemon {
             throttle: cpu_budget.throttle(),
             rss_bytes: crate::system::resident_bytes(),
         }
+    }
+}
+
+fn pod(pod: &PodTenant) -> PodView {
+    PodView {
+        namespace: pod.namespace.clone(),
+        pod: pod.pod.clone(),
+        container: pod.container.clone(),
+        qos_class: pod.qos.clone(),
+        class: pod.class.clone(),
+        asked_floor_bytes: pod.asked_floor,
+        problems: pod.problems.clone(),
     }
 }
 

@@ -43,6 +43,7 @@ fn daemon(config: &str) -> (Daemon, TempDir) {
         stop: Arc::default(),
         views,
         unavailable: Unavailable::default(),
+        pods: SharedPods::default(),
     };
     (Daemon::new(options, channels).unwrap(), machine)
 }
@@ -91,4 +92,92 @@ fn refused_page_cache_is_reported_once() {
     assert!(!daemon.page_cache.refusal.holds(), "a new configuration is tried at once");
     daemon.demote_above_caps();
     assert_eq!(notices(&daemon, refused), 2);
+}
+
+/// The group of a pod's container in the recorded machine.
+const POD_GROUP: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7d1f.slice";
+
+fn started(daemon: &mut Daemon, name: &str, floor: &str) {
+    let annotations = [("tierwise.io/floor".to_owned(), floor.to_owned())].into();
+    let pod = crate::pods::Pod {
+        namespace: "shop".into(),
+        name: name.into(),
+        uid: name.into(),
+        annotations,
+        address: None,
+    };
+    let container = crate::pods::Container {
+        sandbox: name.into(),
+        name: "main".into(),
+        group: POD_GROUP.into(),
+        memory_limit: None,
+    };
+    daemon.channels.pods.lock().started(name.into(), pod, name.into(), container);
+    daemon.pods.forget();
+    daemon.follow_pods();
+}
+
+fn ended(daemon: &mut Daemon, name: &str) {
+    daemon.channels.pods.lock().pod_ended(name);
+    daemon.pods.forget();
+    daemon.follow_pods();
+}
+
+#[test]
+fn pods_are_tenants_while_they_run() {
+    let config = format!("[kubernetes]\nnri = \"/run/nri.sock\"\n{CAPPED}");
+    let (mut daemon, _machine) = daemon(&config);
+    started(&mut daemon, "web", "64Mi");
+    daemon.round();
+    let view = daemon.snapshot();
+    let names: Vec<&str> = view.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
+    assert_eq!(names, ["a", "shop/web"]);
+    let (web, pod) = (&view.tenants[1], view.tenants[1].pod.as_ref().unwrap());
+    assert_eq!((&*pod.namespace, &*pod.pod, &*pod.qos_class), ("shop", "web", "Burstable"));
+    assert!(web.processes > 0 && web.tiers[0].usage_bytes > 0, "{web:?}");
+    assert_eq!(web.tiers[0].floor_bytes, Some(64 << 20));
+    assert_eq!(view.pods.unwrap().pods, 1);
+    // A command cannot change what annotations decide, and a reload keeps the pods.
+    let change = crate::control::TenantChange { weight: Some(7), ..Default::default() };
+    let set = ControlCommand::TenantSet { name: "shop/web".into(), change };
+    assert!(daemon.answer(set).error.unwrap().contains("is a pod: its annotations"));
+    assert_eq!(daemon.answer(ControlCommand::Reload).error, None);
+    assert_eq!(daemon.snapshot().tenants.len(), 2);
+    ended(&mut daemon, "web");
+    daemon.round();
+    assert_eq!(daemon.snapshot().tenants.len(), 1);
+    assert_eq!(notices(&daemon, "pod shop/web has ended"), 1);
+}
+
+/// A new pod must not make the engine learn the others' pages again.
+#[test]
+fn arriving_pods_keep_others_history() {
+    let (mut daemon, _machine) = daemon(CAPPED);
+    daemon.round();
+    let plans = daemon.engine.metrics().samples;
+    let blocks = daemon.world.blocks();
+    started(&mut daemon, "web", "1Mi");
+    assert_eq!((daemon.engine.metrics().samples, daemon.world.blocks()), (plans, blocks));
+    assert_eq!(daemon.engine.specs().len(), 2);
+}
+
+#[test]
+fn a_thousand_pods_come_and_go() {
+    let (mut daemon, _machine) = daemon(CAPPED);
+    for number in 0..1000 {
+        started(&mut daemon, &format!("web-{number}"), "1Gi");
+        if number >= 3 {
+            ended(&mut daemon, &format!("web-{}", number - 3));
+        }
+        let places = daemon.options.config.tenants.len();
+        assert!(places <= 140, "{places} places after {number} pods");
+    }
+    daemon.round();
+    let names: Vec<String> = daemon.snapshot().tenants.into_iter().map(|t| t.name).collect();
+    assert_eq!(names, ["a", "shop/web-997", "shop/web-998", "shop/web-999"]);
+    // Their floors exceed the fast memory of this machine, and each is lowered.
+    let sum: u64 =
+        daemon.snapshot().tenants[1..].iter().filter_map(|t| t.tiers[0].floor_bytes).sum();
+    let capacity = daemon.snapshot().tiers[0].capacity_bytes;
+    assert!(sum <= capacity && daemon.engine.specs().len() == daemon.options.config.tenants.len());
 }

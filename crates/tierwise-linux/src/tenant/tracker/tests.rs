@@ -241,6 +241,29 @@ fn staying_tenants_keep_their_processes() {
     assert_eq!(tracker.state(TenantId(7)), TenantState::Ended);
 }
 
+/// A pod's tenant has one group for each container, and containers come and go.
+#[test]
+fn groups_of_a_tenant_may_change() {
+    let (_dir, roots) = fixture::copy("hmat-two-tier");
+    let pod =
+        |groups: &str| vec![("shop/web".to_owned(), format!("groups:{groups}").parse().unwrap())];
+    let (redis, memcached) =
+        ("system.slice/redis-server.service", "system.slice/memcached.service");
+    let mut tracker = TenantTracker::new(pod(&format!("{redis},system.slice/not-yet")));
+    tracker.refresh(&roots).unwrap();
+    assert_eq!((pids(&tracker, 0), tracker.groups(TenantId(0)).len()), (vec![101], 1));
+    tracker.set_tenants(pod(&format!("{redis},{memcached}")));
+    let changes = tracker.refresh(&roots).unwrap();
+    assert_eq!(changes.joined.iter().map(|(_, p)| p.pid).collect::<Vec<_>>(), [102, 103]);
+    assert_eq!((changes.left, changes.started), (vec![], vec![]));
+    tracker.set_tenants(pod(memcached));
+    let changes = tracker.refresh(&roots).unwrap();
+    assert_eq!(changes.left.iter().map(|(_, p)| p.pid).collect::<Vec<_>>(), [101]);
+    tracker.set_tenants(pod(""));
+    let changes = tracker.refresh(&roots).unwrap();
+    assert_eq!((changes.left.len(), changes.ended), (2, vec![TenantId(0)]));
+}
+
 /// A user who may create groups next to a service's cannot take its place, and affects no other
 /// tenant by trying.
 #[test]

@@ -110,6 +110,15 @@ fn metrics_match_view_with_escaped_names() {
         "tierwise_tenant_floor_bytes{tenant=\"a \\\"b\\\"\\\\c/d\\n<e>\",tier=\"fast\"} 30",
         "tierwise_tenant_demote_success_total{tenant=\"shop\",tier=\"slow\"} 9",
         "tierwise_tenant_p99_seconds{tenant=\"shop\"} 0.0025",
+        "tierwise_tenant_usage_bytes{tenant=\"shop/web-0/db\",tier=\"fast\",namespace=\"shop\",\
+         pod=\"web-0\",container=\"db\"} 40",
+        "tierwise_tenant_info{tenant=\"shop/web-0/db\",class=\"best-effort\",namespace=\"shop\",\
+         pod=\"web-0\",container=\"db\",qos_class=\"Burstable\",memory_class=\"gold\"} 1",
+        "tierwise_tenant_info{tenant=\"shop\",class=\"best-effort\"} 1",
+        "tierwise_tenant_floor_asked_bytes{tenant=\"shop/web-0/db\",namespace=\"shop\",\
+         pod=\"web-0\",container=\"db\"} 50",
+        "tierwise_pods 3",
+        "tierwise_nri_slowest_answer_seconds 0.00025",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }

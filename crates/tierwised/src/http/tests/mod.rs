@@ -2,6 +2,7 @@
 
 mod client;
 mod document;
+mod exported;
 mod guard;
 mod hostile;
 mod live;
@@ -16,8 +17,8 @@ use tokio::sync::watch;
 use super::HttpServer;
 use super::server::Deadlines;
 use crate::view::{
-    DaemonCounters, DaemonMode, DecisionView, Failed, Snapshot, TenantTierView, TenantView,
-    TierView,
+    DaemonCounters, DaemonMode, DecisionView, Failed, PodView, PodsView, Snapshot, TenantTierView,
+    TenantView, TierView,
 };
 
 /// A server with a snapshot, and the sender of further ones.
@@ -66,7 +67,15 @@ fn snapshot() -> Snapshot {
         policy: "tierwise".into(),
         mode: DaemonMode::DryRun,
         tiers: vec![tier("fast", 100), tier("slow", (1 << 60) + 1)],
-        tenants: vec![tenant("shop"), tenant(AWKWARD)],
+        tenants: vec![tenant("shop"), tenant(AWKWARD), pod()],
+        pods: Some(PodsView {
+            socket: "/run/nri.sock".into(),
+            runtime: "containerd 1.7.24".into(),
+            in_step: true,
+            pods: 3,
+            slowest_answer_ms: 0.25,
+            ..PodsView::default()
+        }),
         counters: DaemonCounters {
             rounds: 7,
             demote_fail: vec![Failed { reason: "busy".into(), count: 3 }],
@@ -75,6 +84,20 @@ fn snapshot() -> Snapshot {
         decisions: vec![decision(1.0, "shop"), decision(2.0, "gone"), decision(3.0, "shop")],
         ..Snapshot::default()
     }
+}
+
+/// A container of a pod, with a floor that was lowered.
+fn pod() -> TenantView {
+    let pod = PodView {
+        namespace: "shop".into(),
+        pod: "web-0".into(),
+        container: Some("db".into()),
+        qos_class: "Burstable".into(),
+        class: Some("gold".into()),
+        asked_floor_bytes: Some(50),
+        problems: vec!["weight: found \"0\"".into()],
+    };
+    TenantView { pod: Some(pod), ..tenant("shop/web-0/db") }
 }
 
 fn tenant(name: &str) -> TenantView {

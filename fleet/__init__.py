@@ -1,0 +1,1 @@
+"""Tests of Tierwise with the real parts of a fleet."""

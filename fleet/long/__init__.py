@@ -1,0 +1,1 @@
+"""Tests that build programs from Go modules first."""

@@ -1,0 +1,131 @@
+"""What helm makes of the chart."""
+
+import re
+import subprocess
+import tempfile
+import textwrap
+import unittest
+from pathlib import Path
+
+from fleet.chart import CHART, Refused, lint, rendered
+from fleet.parts import REPOSITORY, tested
+
+# Every part of the chart that is off by default.
+ALL: dict[str, object] = {
+    "hostNetwork": True,
+    "dryRun": True,
+    "metrics": {
+        "podMonitor": {"enabled": True},
+        "rules": {"enabled": True},
+        "dashboard": {"enabled": True},
+    },
+    "classes": [
+        {
+            "name": "gold",
+            "floor": "4Gi",
+            "cap": "8Gi",
+            "weight": 400,
+            "p99Ms": 2.5,
+            "maxFloor": "8Gi",
+            "maxWeight": 400,
+            "minP99Ms": 1,
+        }
+    ],
+}
+
+# Values, and a part of the reason why helm refuses them.
+WRONG: list[tuple[dict[str, object], str]] = [
+    ({"image": {"digest": "latest"}}, "digest"),
+    ({"image": {"tag": "latest"}}, "tag"),
+    ({"classes": [{"name": "Gold"}]}, "name"),
+    ({"classes": [{"name": "gold", "maxFloor": "1GB"}]}, "maxFloor"),
+    ({"classes": [{"name": "gold", "weight": 0}]}, "weight"),
+    ({"classes": [{"name": "gold", "flor": "1Gi"}]}, "flor"),
+    ({"pods": "some"}, "pods"),
+    ({"metrics": {"port": 80}}, "port"),
+    ({"privileged": True}, "privileged"),
+]
+
+
+def documents(text: str) -> dict[str, str]:
+    """Returns the documents of a rendered chart by kind; of one kind only the last."""
+    parts = re.split(r"^---$", text, flags=re.MULTILINE)
+    kinds = ((re.search(r"^kind: (\w+)$", part, re.MULTILINE), part) for part in parts)
+    return {kind[1]: part for kind, part in kinds if kind}
+
+
+def configuration(text: str) -> str:
+    """Returns the daemon's configuration in a rendered chart."""
+    found = re.search(r"^  tierwised\.toml: \|\n((?:    .*\n|\n)+)", text, re.MULTILINE)
+    assert found is not None
+    return textwrap.dedent(found[1])
+
+
+class TemplateTest(unittest.TestCase):
+    """The chart with its default values, with all of its parts, and with wrong values."""
+
+    def test_chart_has_no_mistake(self) -> None:
+        """helm finds none in the chart and its values."""
+        self.assertIn("0 chart(s) failed", lint())
+
+    def test_daemon_takes_its_configuration(self) -> None:
+        """The command that checks configurations takes what the chart writes."""
+        for values in ({}, ALL, {"metrics": {"enabled": False}}):
+            with self.subTest(values=values), tempfile.TemporaryDirectory() as directory:
+                file = Path(directory) / "tierwised.toml"
+                file.write_text(configuration(rendered(values)))
+                command: list[str | Path] = [tested("tierwise"), "config", "check"]
+                command += ["--file-only", file]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_daemon_has_the_least_privilege(self) -> None:
+        """No value of the chart makes the daemon privileged or gives it a token."""
+        for values in ({}, ALL):
+            pod = documents(rendered(values))["DaemonSet"]
+            for line in (
+                "automountServiceAccountToken: false",
+                "privileged: false",
+                "allowPrivilegeEscalation: false",
+                "readOnlyRootFilesystem: true",
+                "drop: [ALL]",
+            ):
+                self.assertIn(line, pod)
+            added = re.search(r"add: \[(.*)\]", pod)
+            assert added is not None
+            kept = set(re.findall(r"CAP_(\w+)", self.unit()))
+            self.assertLessEqual(set(added[1].split(", ")), kept)
+            self.assertNotIn("SYS_ADMIN", pod)
+            self.assertRegex(pod, r'image: "\S+@sha256:[0-9a-f]{64}"')
+        kinds = set(documents(rendered(ALL)))
+        self.assertFalse({k for k in kinds if "Role" in k or k in {"Secret", "Job"}}, kinds)
+
+    def unit(self) -> str:
+        """Returns the capabilities of the systemd unit."""
+        text = (REPOSITORY / "packaging" / "tierwised.service").read_text().replace("\\\n", "")
+        found = re.search(r"^CapabilityBoundingSet=(.*)$", text, re.MULTILINE)
+        assert found is not None
+        return found[1]
+
+    def test_every_part_has_its_switch(self) -> None:
+        """Resources of other operators are made only if they are asked for."""
+        base = {"ConfigMap", "DaemonSet", "FastMemoryClass"}
+        policies = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+        self.assertEqual(set(documents(rendered({}))), base | policies)
+        self.assertEqual(set(documents(rendered({"admission": {"enabled": False}}))), base)
+        more = {"PodMonitor", "PrometheusRule"}
+        found = documents(rendered(ALL))
+        self.assertEqual(set(found), base | policies | more)
+        rules = (CHART / "files" / "rules.yaml").read_text()
+        self.assertIn(textwrap.indent(rules, "  ").rstrip(), found["PrometheusRule"])
+
+    def test_wrong_values_are_refused(self) -> None:
+        """The schema names the value that is wrong."""
+        for values, part in WRONG:
+            with self.subTest(values=values), self.assertRaises(Refused) as refused:
+                rendered(values)
+            self.assertIn(part, str(refused.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,1 @@
+"""Tests with real parts, on this host and without a container."""

@@ -43,7 +43,7 @@ case $tools in
 esac
 "$venv/bin/pytest" -q -p no:cacheprovider
 # The modules that have examples.
-examples=(policy representation demotion budget.py contents.py history.py metrics.py report.py
+examples=(policy representation demotion budget.py contents.py history.py metrics.py heatmap.py
     settings.py signals/marking.py topology.py)
 (cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
     "${examples[@]/#/tierwise/emt/}")

@@ -35,8 +35,10 @@ def told_to_stop():
 def start_tracking(signal):
     emt.start(emt.Settings(signal=signal, sample_interval=60.0, overhead_budget=1.0))
     # A fork without hooks copies who waits for the interpreter's lock: a child that releases the
-    # lock would wait for them for ever. The tracking thread sleeps in its phase from now on.
-    while not asleep(PROCESS.last()._native_thread):
+    # lock would wait for them for ever. The tracking thread sleeps in its phase from now on. Before
+    # that it pauses until the program has paid for the start.
+    while PROCESS.last()._ledger.overdrawn or not asleep(PROCESS.last()._native_thread):
+        sum(range(1000000))
         time.sleep(0.05)
 
 def asleep(thread):

@@ -247,12 +247,12 @@ def test_nodes_are_read_from_sysfs(tmp_path: Path) -> None:
     (tmp_path / "node0" / "meminfo").write_text(
         "Node 0 MemTotal: 9 kB\nNode 0 MemFree:    12 kB\n", encoding="ascii"
     )
-    topology = tiers((1, 4), (), tmp_path)
+    topology = tiers((1, 4), (), str(tmp_path))
     assert (topology.fast, topology.slow, topology.free_fast_bytes()) == ((0,), (1, 4), 12288)
     with pytest.raises(emt.Unavailable, match="nodes with memory: 0, 1, 4"):
-        tiers((2,), (), tmp_path)
+        tiers((2,), (), str(tmp_path))
     with pytest.raises(emt.Unavailable, match="leave one"):
-        tiers((0, 1, 4), (), tmp_path)
+        tiers((0, 1, 4), (), str(tmp_path))
 
 
 def test_counters_become_a_reading(tmp_path: Path) -> None:
@@ -373,13 +373,45 @@ def test_tracking_can_pause_and_go_on() -> None:
     assert not tracking.stats().active
 
 
-def test_import_loads_no_optional_module(program: Program) -> None:
+#: Modules that a start must not import: optional ones, and those that cost more than the package.
+LATE = (
+    "numpy matplotlib gymnasium threading dataclasses difflib html inspect json pathlib statistics "
+    "struct"
+).split()
+
+
+def test_start_loads_no_expensive_module(program: Program) -> None:
     printed = program(
-        "import sys, tierwise.emt; "
-        "late = ('numpy', 'matplotlib', 'gymnasium', 'threading'); "
-        "print([name for name in late if name in sys.modules])"
+        f"""
+        import sys
+        late = set({LATE!r}) - set(sys.modules)
+        import tierwise.emt as emt
+        emt.start()
+        print(sorted(late & set(sys.modules)))
+        emt.end()
+        """
     )
     assert printed.stdout.strip() == "[]"
+
+
+def test_set_up_is_earned_before_the_first_sample(program: Program) -> None:
+    # The import and the start cost more than the first intervals may borrow.
+    printed = program(
+        """
+        import time
+        before = time.thread_time()
+        import tierwise.emt as emt
+        emt.start(emt.Settings(overhead_budget=1e-4, sample_interval=0.02))
+        spent = time.thread_time() - before
+        while emt.stats().rested < 5:
+            sum(range(1000))
+        stats = emt.end()
+        print(stats.intervals, 0 < stats.setup_s < spent)
+        emt.start()
+        print(emt.end().setup_s < stats.setup_s)
+        """
+    )
+    assert printed.stdout == "0 True\nTrue\n"
 
 
 def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) -> None:
@@ -461,8 +493,8 @@ def test_a_missing_program_prints_one_line(words: tuple[str, ...]) -> None:
 
 def test_a_short_run_fills_the_drawing() -> None:
     from tierwise.emt.contents import contents
-    from tierwise.emt.history import BINS, History, Row
-    from tierwise.emt.report import DRAWN_BINS, DRAWN_W, svg
+    from tierwise.emt.heatmap import DRAWN_W, svg
+    from tierwise.emt.history import BINS, DRAWN_BINS, History, Row
 
     history = History()
     history.add(Row(0.0, 10, array("f", [1.0] * BINS)))

@@ -23,9 +23,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
+from .imported import import_s
 from .metrics import open_metrics
 from .process import PROCESS
-from .report import report as _report
 from .settings import Settings, nodes_of, nodes_of_mask
 from .stats import Stats
 
@@ -93,7 +93,10 @@ def report(path: str | os.PathLike[str]) -> None:
     tracking = PROCESS.last()
     if tracking is None:
         raise NotTracking(f"there is nothing to report: {PROCESS.stats().reason}")
-    _report(path, tracking.history, tracking.stats(), tracking.contents)
+    # Imported here: most programs draw no report, and it costs as much as the rest of the package.
+    from .heatmap import report as draw
+
+    draw(path, tracking.history, tracking.stats(), tracking.contents)
 
 
 class Tiering:
@@ -171,3 +174,6 @@ class EMT:
     def end() -> Stats:
         """Ends tracking."""
         return end()
+
+
+PROCESS.import_s = import_s()

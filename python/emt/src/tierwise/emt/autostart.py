@@ -49,7 +49,7 @@ def _write_results(pid: int) -> None:
 
             Path(name).write_text(open_metrics(stats), encoding="utf-8")
         if name := os.environ.get(PREFIX + "REPORT"):
-            from .report import report
+            from .heatmap import report
 
             report(name, tracking.history, stats, tracking.contents)
     except (EmtError, OSError, ValueError) as error:

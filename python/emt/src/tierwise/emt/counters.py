@@ -6,9 +6,8 @@ misses of 64 bytes each. They count the thread that opened them and those that i
 
 import errno
 import os
-import struct
+import sys
 import time
-from dataclasses import dataclass, field
 
 from .descriptors import Descriptor
 from .policy.eagerness import Reading
@@ -25,20 +24,21 @@ ATTRIBUTE_BYTES = 128
 LINE_BYTES = 64
 
 
-@dataclass(slots=True)
 class Counters:
     """Open counters, or none."""
 
-    descriptors: tuple[Descriptor, ...] = ()
-    _before: tuple[int, ...] = (0, 0, 0)
-    _at: float = field(default_factory=time.monotonic)
+    def __init__(self, descriptors: tuple[Descriptor, ...] = ()) -> None:
+        self.descriptors = descriptors
+        self._before: tuple[int, ...] = (0, 0, 0)
+        self._at = time.monotonic()
 
     def read(self, slow_hot: float) -> Reading:
         """Returns the events since the last reading; without counters it uses `slow_hot`."""
         if not self.descriptors or not all(descriptor.kept() for descriptor in self.descriptors):
             return Reading(slow_hot=slow_hot)
         now = tuple(
-            struct.unpack("Q", os.read(descriptor.number, 8))[0] for descriptor in self.descriptors
+            int.from_bytes(os.read(descriptor.number, 8), sys.byteorder)
+            for descriptor in self.descriptors
         )
         at = time.monotonic()
         loads, misses, remote = (new - old for new, old in zip(now, self._before, strict=True))
@@ -73,6 +73,7 @@ def _open(config: int) -> int:
         return -errno.ENOSYS
     # Imported here, because most programs have no slow nodes and do not need it.
     import ctypes
+    import struct
 
     attribute = struct.pack(
         "IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS

@@ -35,6 +35,8 @@ class Process:
         self._last: Tracking | None = None
         self._without = Stats(reason="not started")
         self._hooked = False
+        self.import_s = 0.0
+        """CPU time of the package's import. The process's first tracking pays for it."""
 
     def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
         """Starts tracking.
@@ -68,9 +70,10 @@ class Process:
             self._beginning = True
             setattr(sys, NOTE, self)
             try:
-                self._tracking = _begun(settings, callback)
+                self._tracking = _begun(settings, callback, self.import_s)
             finally:
                 self._beginning = False
+            self.import_s = 0.0
             self._last = self._tracking
 
     def finish(self) -> Stats:
@@ -168,9 +171,11 @@ class Process:
         self._leave_to_parent()
 
 
-def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Tracking:
+def _begun(
+    settings: Settings, callback: Callable[[Stats], None] | None, import_s: float
+) -> Tracking:
     try:
-        return Tracking(settings, callback)
+        return Tracking(settings, callback, import_s)
     except EmtError:
         raise
     except (OSError, RuntimeError) as error:

@@ -9,13 +9,11 @@ from pathlib import Path
 
 from .contents import Contents
 from .errors import NotTracking, Unavailable
-from .history import BINS, History
+from .history import BINS, DRAWN_BINS, History
 from .stats import Stats
 
 #: Limit of columns of the drawing, in which time runs from left to right.
 MAX_COLUMNS = 160
-#: Bins that are drawn: each is two recorded ones, which limits the file to some hundred kilobytes.
-DRAWN_BINS = BINS // 2
 CELL_W, CELL_H = 6, 4
 #: The width for any number of columns. The labels of both ends and the axis's name fit beside each
 #: other.

@@ -35,6 +35,5 @@ int watch_forks(void);
 int add_table(PyObject *module);
 int add_tracker(PyObject *module);
 int add_moves(PyObject *module);
-int add_objects(PyObject *module);
 
 #endif

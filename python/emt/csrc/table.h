@@ -1,7 +1,7 @@
 /* The software page table for whole pages: nine bytes per page, in chunks of 2 MiB of addresses.
  *
- * It gives the same answers as policy/page_table.py, without the interpreter's lock. No function
- * calls Python. */
+ * It gives the same answers as the plain table of reproduction/, without the interpreter's lock. No
+ * function calls Python. */
 #ifndef TIERWISE_EMT_TABLE_H
 #define TIERWISE_EMT_TABLE_H
 

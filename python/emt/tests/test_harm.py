@@ -19,7 +19,6 @@ from tierwise.emt.budget import CREDIT_S, Ledger
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import make_signal
-from tierwise.emt.signals.known_types import types_of_objects
 from tierwise.emt.signals.uffd_wp import UffdWp
 from tierwise.emt.signals.uses import types_whose_uses_write
 from tierwise.emt.support import extension, free_threaded
@@ -250,20 +249,6 @@ def test_a_newly_huge_page_stays() -> None:
     memory, start = huge_mapping()
     pages = pages_between(start, len(memory))
     assert len(plan(cold(pages), None)) * PAGE == len(memory) - huge_bytes(start)
-
-
-def test_a_busy_sampler_releases_its_arguments() -> None:
-    try:
-        objects = extension().Objects(False)
-    except OSError:
-        assert free_threaded()
-        return
-    objects.close()
-    types = bytearray(types_of_objects())
-    with pytest.raises(RuntimeError, match="closed"):
-        objects.collect(types, 1000)
-    # A buffer cannot grow while it is exported.
-    types.append(0)
 
 
 def test_numbers_convert_outside_the_table_lock(program: Program) -> None:

@@ -26,11 +26,10 @@ from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .imported import import_s
 from .metrics import open_metrics
 from .process import PROCESS
-from .settings import Settings, nodes_of, nodes_of_mask
+from .settings import Settings
 from .stats import Stats
 
 __all__ = [
-    "EMT",
     "AlreadyTracking",
     "EmtError",
     "NotTracking",
@@ -120,9 +119,7 @@ def tiering(
     sample_interval: float = 0.25,
     overhead_budget: float = 0.02,
     signal: str = "uffd-wp",
-    objects: str = "pools",
     demotion: str = "adaptive",
-    representation: str = "summed",
     callback: Callable[[Stats], None] | None = None,
 ) -> Iterator[Tiering]:
     """Tracks and tiers while its block runs; see `Settings` for the arguments.
@@ -133,15 +130,13 @@ def tiering(
         ValueError: An argument is not allowed.
     """
     settings = Settings(
-        slow_nodes=nodes_of("slow_nodes", slow_nodes),
-        fast_nodes=nodes_of("fast_nodes", fast_nodes),
+        slow_nodes=slow_nodes,
+        fast_nodes=fast_nodes,
         mem_pressure=mem_pressure,
         sample_interval=sample_interval,
         overhead_budget=overhead_budget,
         signal=signal,
-        objects=objects,
         demotion=demotion,
-        representation=representation,
     )
     start(settings, callback)
     try:
@@ -150,30 +145,6 @@ def tiering(
         # The block may have ended it already.
         with contextlib.suppress(NotTracking):
             end()
-
-
-class EMT:
-    """The paper's interface (listing 1)."""
-
-    @staticmethod
-    def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:
-        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on
-        the others.
-
-        `sample_interval` is in seconds.
-        """
-        start(
-            Settings(
-                slow_nodes=nodes_of_mask(mask),
-                mem_pressure=mem_pressure,
-                sample_interval=sample_interval,
-            )
-        )
-
-    @staticmethod
-    def end() -> Stats:
-        """Ends tracking."""
-        return end()
 
 
 PROCESS.import_s = import_s()

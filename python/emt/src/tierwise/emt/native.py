@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NativeTable:
-    """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
+    """The software page table for whole pages, without the interpreter's lock."""
 
     def __init__(self, judged: Callable[[], array[int] | None] = lambda: None) -> None:
         """`judged` returns the types whose objects' pages may be found idle; see

@@ -13,7 +13,7 @@ from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .settings import Settings
 from .stats import Stats
 from .support import extension, unsupported
-from .tracking import Tracking
+from .tracking import PARTS, Parts, Tracking
 
 OF_PARENT = "tracking goes on in the parent process"
 
@@ -38,7 +38,12 @@ class Process:
         self.import_s = 0.0
         """CPU time of the package's import. The process's first tracking pays for it."""
 
-    def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
+    def start(
+        self,
+        settings: Settings,
+        callback: Callable[[Stats], None] | None = None,
+        parts: Parts = PARTS,
+    ) -> None:
         """Starts tracking.
 
         Without an extension for this interpreter it only warns with the reason.
@@ -70,7 +75,7 @@ class Process:
             self._beginning = True
             setattr(sys, NOTE, self)
             try:
-                self._tracking = _begun(settings, callback, self.import_s)
+                self._tracking = _begun(settings, callback, self.import_s, parts)
             finally:
                 self._beginning = False
             self.import_s = 0.0
@@ -172,10 +177,13 @@ class Process:
 
 
 def _begun(
-    settings: Settings, callback: Callable[[Stats], None] | None, import_s: float
+    settings: Settings,
+    callback: Callable[[Stats], None] | None,
+    import_s: float,
+    parts: Parts,
 ) -> Tracking:
     try:
-        return Tracking(settings, callback, import_s)
+        return Tracking(settings, callback, import_s, parts)
     except EmtError:
         raise
     except (OSError, RuntimeError) as error:

@@ -8,10 +8,8 @@ from typing import NamedTuple
 #: The largest size in bytes, 4096 TiB, as in the engine's files.
 LARGEST = 1 << 52
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
-OBJECTS = ("pools", "marking")
+SIGNALS = ("uffd-wp", "uffd-rwp")
 DEMOTIONS = ("adaptive", "eager", "lazy")
-REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 
 #: The prefix of environment variables; the setting's name in capitals follows.
 PREFIX = "TIERWISE_EMT_"
@@ -81,12 +79,9 @@ class _Values(NamedTuple):
     """The share of the program's CPU time that all of this may add: its import and start, tracking
     and moving."""
     signal: str
-    objects: str
-    """The method by which the signals refdelta and growth find objects: by the allocator's pools,
-    or by the paper's recursive marking."""
+    """The kernel's report of uses: "uffd-wp" of writes, "uffd-rwp" of reads and writes."""
     demotion: str
-    representation: str
-    """The method by which a page's hotness is computed from that of its objects, with marking."""
+    """The rule for the demotion of cold pages: "adaptive", "eager" or "lazy"."""
 
 
 class Settings(_Values):
@@ -104,15 +99,13 @@ class Settings(_Values):
     def __new__(
         cls,
         *,
-        slow_nodes: tuple[int, ...] = (),
-        fast_nodes: tuple[int, ...] = (),
+        slow_nodes: Iterable[int] = (),
+        fast_nodes: Iterable[int] = (),
         mem_pressure: int | str = "1GiB",
         sample_interval: float = 0.25,
         overhead_budget: float = 0.02,
         signal: str = "uffd-wp",
-        objects: str = "pools",
         demotion: str = "adaptive",
-        representation: str = "summed",
     ) -> "Settings":
         values = super().__new__(
             cls,
@@ -122,20 +115,13 @@ class Settings(_Values):
             sample_interval,
             overhead_budget,
             signal,
-            objects,
             demotion,
-            representation,
         )
         values._check()
         return values
 
     def _check(self) -> None:
-        choices = {
-            "signal": SIGNALS,
-            "objects": OBJECTS,
-            "demotion": DEMOTIONS,
-            "representation": REPRESENTATIONS,
-        }
+        choices = {"signal": SIGNALS, "demotion": DEMOTIONS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
@@ -160,11 +146,6 @@ class Settings(_Values):
         if both := set(self.slow_nodes) & set(self.fast_nodes):
             raise ValueError(
                 f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them"
-            )
-        if self.representation != "summed" and self.objects != "marking":
-            raise ValueError(
-                f"representation is {self.representation!r} with objects={self.objects!r}; "
-                "allowed: with objects='marking'"
             )
         bytes_of(self.mem_pressure)
 
@@ -215,17 +196,6 @@ def _parse(variable: str, name: str, text: str) -> object:
         allowed = "node numbers with commas between" if name.endswith("_nodes") else "a number"
         raise ValueError(f"{variable} is {text!r}; allowed: {allowed}") from error
     return text
-
-
-def nodes_of_mask(mask: int) -> tuple[int, ...]:
-    """Returns the nodes of the paper's mask (listing 1): bit n is node n.
-
-    >>> nodes_of_mask(0b110)
-    (1, 2)
-    """
-    if type(mask) is not int or not 0 <= mask < 1 << 64:
-        raise ValueError(f"mask is {mask!r}; allowed: a bit for each of 64 nodes")
-    return tuple(node for node in range(64) if mask >> node & 1)
 
 
 def mask_of_nodes(nodes: Iterable[int]) -> int:

@@ -15,17 +15,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .budget import Ledger, MovePace
-from .counters import Counters, open_counters
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .descriptors import Stop, wait_readable
 from .errors import EmtError
 from .history import BINS, DRAWN_BINS, History, Row
 from .native import NativeKernel, NativeTable
 from .policy.buckets import BUCKETS
+from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
 from .settings import Settings, mask_of_nodes
-from .signals import Sampled, make_signal
+from .signals import Sampled, Signal, make_signal
 from .stats import Stats
 from .support import extension
 from .topology import PAGE_BYTES, tiers
@@ -68,11 +68,34 @@ CLOSED = (
 Callback = Callable[[Stats], None]
 
 
+class Parts:
+    """The parts of a tracking that others may replace, as the paper's reproduction does."""
+
+    def signal(self, settings: Settings) -> Signal:
+        """Creates the signal."""
+        return make_signal(settings)
+
+    def reading(self, slow_hot: float) -> Reading:
+        """Returns the reading from which eagerness is computed; `slow_hot` is the share of slow
+        pages found hot."""
+        return Reading(slow_hot=slow_hot)
+
+    def close(self) -> None:
+        """Releases everything but the signal. Calling it again does nothing."""
+
+
+PARTS = Parts()
+
+
 class Tracking:
     """Tracks from its creation to `end`."""
 
     def __init__(
-        self, settings: Settings, callback: Callback | None = None, import_s: float = 0.0
+        self,
+        settings: Settings,
+        callback: Callback | None = None,
+        import_s: float = 0.0,
+        parts: Parts = PARTS,
     ) -> None:
         """Starts tracking. If that fails, nothing is left behind.
 
@@ -88,10 +111,10 @@ class Tracking:
         self._forks_now: Callable[[], int] = extension().fork_depth
         self._forks = self._forks_now()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
-        self._signal = make_signal(settings)
+        self._parts = parts
+        self._signal = parts.signal(settings)
         self.table = NativeTable(self._signal.judged)
         self._callback = callback
-        self._counters: Counters = open_counters() if settings.slow_nodes else Counters()
         self._migration = self._make_migration() if settings.slow_nodes else None
         self._fast_mask = mask_of_nodes(self._topology.fast)
         self._moves = MovePace()
@@ -100,7 +123,7 @@ class Tracking:
         self._began = time.monotonic()
         setup_s = import_s + time.thread_time() - began
         self._ledger.add(0.0, setup_s)
-        self._stats = Stats(active=True, signal=settings.signal, setup_s=setup_s)
+        self._stats = Stats(active=True, signal=self._signal.name, setup_s=setup_s)
         # The identity of the thread while it runs, and a lock that the thread holds meanwhile.
         self._thread = self._native_thread = 0
         self._running = _thread.allocate_lock()
@@ -204,7 +227,7 @@ class Tracking:
 
     def _release(self, reason: str) -> None:
         self._signal.close()
-        self._counters.close()
+        self._parts.close()
         self._stop.close()
         self._stats = self._stats._replace(active=False, reason=self._stats.reason or reason)
 
@@ -285,9 +308,7 @@ class Tracking:
         histogram = self.table.histogram()
         if free >= self.settings.reserve_bytes and not sum(histogram.slow):
             return
-        reading = self._counters.read(
-            slow_hot=histogram.hotter_in_slow(1) / max(1, sum(histogram.slow))
-        )
+        reading = self._parts.reading(histogram.hotter_in_slow(1) / max(1, sum(histogram.slow)))
         seconds = (
             self.settings.overhead_budget
             * MOVE_SHARE

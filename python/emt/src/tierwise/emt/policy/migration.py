@@ -20,7 +20,7 @@ MAX_MOVES = 16384
 
 
 class Table(Protocol):
-    """The methods of a page table that a round uses; see `policy.page_table.PageTable`."""
+    """The methods of a page table that a round uses; see `native.NativeTable`."""
 
     def histogram(self) -> Histogram: ...
     def judge(self, h: int) -> None: ...

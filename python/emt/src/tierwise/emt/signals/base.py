@@ -12,7 +12,7 @@ class Sampled(NamedTuple):
     """The result of sampling for an interval."""
 
     tested: int
-    """Pages (or objects) that were sampled."""
+    """Pages that were sampled; objects, for a signal of objects."""
     touched: int
     """The sampled pages that were found in use."""
     faults: int

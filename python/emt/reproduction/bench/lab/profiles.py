@@ -1,4 +1,4 @@
-"""In the guest: `python3 -m emtbench.profiles KERNEL WORKLOAD...` runs each workload with lazy and
+"""In the guest: `python3 -m profiles.profiles KERNEL WORKLOAD...` runs each workload with lazy and
 with eager demotion, and prints one JSON line per run."""
 
 from __future__ import annotations

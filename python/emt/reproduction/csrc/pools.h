@@ -1,8 +1,6 @@
 /* The pools of CPython's object allocator, found and read without the interpreter's lock.
  *
- * A pool is 16 KiB of blocks of one size class behind a header of 48 bytes, in CPython 3.10 to 3.14
- * alike (Objects/obmalloc.c, struct pool_header). The program can free memory at any time, so it is
- * read in one of two ways:
+ * The program can free memory at any time, so it is read in one of two ways:
  * - through process_vm_readv, which fails where a direct read would crash;
  * - directly, under `pools_lock`, if the pool is proven. Arenas are freed through the arena
  *   allocator. A wrapper of it takes the lock and marks their pools as freed. A pool is proven if
@@ -10,27 +8,15 @@
  *   lists: neither holds for a copy of a pool. It is also proven if an adjacent pool of the same
  *   arena is.
  */
-#ifndef TIERWISE_EMT_POOLS_H
-#define TIERWISE_EMT_POOLS_H
+#ifndef EMT_REPRODUCTION_POOLS_H
+#define EMT_REPRODUCTION_POOLS_H
 
+#include "object_pool.h"
 #include "ranges.h"
 
 #include <pthread.h>
 
-#define POOL_BYTES ((uintptr_t)16384)
-#define POOL_HEADER_BYTES 48
 #define ARENA_BYTES ((uintptr_t)1 << 20)
-#define SIZE_CLASSES 32
-
-struct pool_header {
-    uint32_t count; /* blocks in use */
-    uint32_t pad;
-    uint64_t free_block;
-    uint64_t next_pool, previous_pool;
-    uint32_t arena;
-    uint32_t size_class;
-    uint32_t next_offset, most_next_offset;
-};
 
 struct pool {
     uintptr_t base;
@@ -67,11 +53,5 @@ void pools_unwatch(struct pools *watched);
 /* Finds all pools, without the interpreter's lock. Returns 0, or an error number. */
 int pools_find(struct pools *pools);
 void pools_clear(struct pools *pools);
-
-/* True if a header at an address is that of a pool with objects in it. */
-bool pool_plausible(const struct pool_header *header, uintptr_t base);
-
-/* Reads this process's memory without crashing. Returns true if all of it could be read. */
-bool read_memory(uintptr_t from, void *to, size_t bytes);
 
 #endif

@@ -17,9 +17,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tierwise.emt.policy.buckets import BUCKETS, Histogram, bucket
+
 from ..representation import Representation
 from ..representation.summed import summed
-from .buckets import BUCKETS, Histogram, bucket
 from .cooling import DEFAULT_K, cooled
 
 #: Limit of counted cold samplings in a row. No demotion rule needs more, and the extension stores

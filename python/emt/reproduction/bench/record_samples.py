@@ -22,18 +22,19 @@ import threading
 from array import array
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
+from emt_reproduction import _objects
+from emt_reproduction.policy.features import SAMPLES, changes_between
 from measure import ALL_PAGES, COUNTING_K, WINDOW_NS, work
 from tierwise.emt.native import NativeTable
-from tierwise.emt.policy.features import SAMPLES, changes_between
 from tierwise.emt.support import extension
 from workloads import WORKLOADS, Step
 
 #: Objects drawn from each workload. A fit of six numbers needs no more, and reading their counters
 #: (a microsecond each) takes far less than an interval.
 OBJECTS = 20_000
-#: Limits of marking; the same as in signals/marked_objects.py.
+#: Limits of marking; the same as in marked_objects.py.
 MAX_LENGTH, MAX_DEPTH = 1_000_000, 64
 #: A reference count is read as 32 bits, and rises and falls.
 BITS = 32
@@ -42,7 +43,7 @@ BITS = 32
 def draw_objects() -> array[int]:
     """Draws objects of the workload, and returns their addresses."""
     gc.collect()
-    found = array("Q", extension().mark(MAX_LENGTH, MAX_DEPTH))
+    found = array("Q", _objects.mark(MAX_LENGTH, MAX_DEPTH))
     return array("Q", random.Random(4).sample(found, min(OBJECTS, len(found))))
 
 
@@ -69,7 +70,7 @@ def record(
     def sample_until_stopped() -> None:
         interval_ns = int(seconds * 1e9 / SAMPLES)
         for phase in range(SAMPLES + 1):
-            values, readable = extension().counters(addresses, growth)
+            values, readable = _objects.counters(addresses, growth)
             lines.append(
                 tuple(
                     value if could else -1
@@ -98,7 +99,7 @@ def record(
 def main(workload: str, signal: str, seconds: float) -> None:
     """Writes one line per object: workload, signal, eight changes, label."""
     growth = signal == "growth"
-    if growth and not extension().GROWTH_BUILD_ID:
+    if growth and not _objects.GROWTH_BUILD_ID:
         sys.exit(
             "record_samples: growth: this interpreter counts no changes of reference counts; "
             "growth/build.sh builds one that does"

@@ -9,10 +9,6 @@
 #define SMALL_CHANGE 2
 #define MAX_CHANGE 255
 
-/* Bytes before an object in its block: none; the collector's two words; those and the two words of
- * a managed dict. In a debugging allocator's block each is 16 more. */
-static const uint8_t offsets[] = {0, 16, 32, 48};
-
 /* Returns the memory of a pool if reading it is safe, else a copy; NULL if it was freed. The pool
  * is not freed before leave_pool. */
 static const char *enter_pool(const struct pool *pool, char *copy)
@@ -43,20 +39,6 @@ static uint32_t counter_at(const char *object, bool growth)
 {
     uint64_t word = word_at(object);
     return growth ? (uint32_t)(word >> 32) : (uint32_t)word;
-}
-
-uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types,
-                    uint8_t *likely)
-{
-    if (*likely + 16u <= block_bytes && types_have(types, word_at(block + *likely + 8))) {
-        return *likely;
-    }
-    for (size_t n = 0; n < sizeof offsets; n++) {
-        if (offsets[n] + 16u <= block_bytes && types_have(types, word_at(block + offsets[n] + 8))) {
-            return *likely = offsets[n];
-        }
-    }
-    return NO_OBJECT;
 }
 
 static void find_in_pool(struct objects *objects, const struct pool *pool,
@@ -210,29 +192,33 @@ static float predict(const struct object *object, unsigned samples, const float 
     return predicted > 0 ? predicted : 0;
 }
 
-void objects_report(struct objects *objects, struct table *table, const float weights[6], float k)
+size_t objects_pages(const struct objects *objects)
+{
+    return (objects->last - objects->first) * (POOL_BYTES / PAGE_BYTES);
+}
+
+size_t objects_report(const struct objects *objects, const float weights[6], uint64_t *addresses,
+                      float *hotness)
 {
     unsigned samples = objects->phase < SAMPLES ? objects->phase : SAMPLES;
+    size_t pages = 0;
     for (size_t n = objects->first; samples > 0 && n < objects->last; n++) {
         const struct pool *pool = &objects->pools.all[n];
-        float hotness[POOL_BYTES / PAGE_BYTES] = {0};
+        float sums[POOL_BYTES / PAGE_BYTES] = {0};
         uint32_t blocks = pool_blocks(pool);
         for (uint32_t block = 0; block < blocks; block++) {
             const struct object *object = &objects->all[pool->first + block];
             if (object->offset != NO_OBJECT && !all_zero(object)) {
                 uintptr_t at = POOL_HEADER_BYTES + block * pool_block_bytes(pool) + object->offset;
-                hotness[at >> PAGE_SHIFT] += predict(object, samples, weights);
+                sums[at >> PAGE_SHIFT] += predict(object, samples, weights);
             }
         }
-        pthread_mutex_lock(&table->lock);
-        struct chunk *chunk = pool->gone ? NULL : table_chunk(table, pool->base, true);
-        for (unsigned page = 0; chunk != NULL && page < POOL_BYTES / PAGE_BYTES; page++) {
-            unsigned index = (unsigned)((pool->base - chunk->base) >> PAGE_SHIFT) + page;
-            table_see(table, chunk, index, hotness[page], k);
-            chunk->flags[index] &= (uint8_t)~PAGE_UNJUDGED;
+        for (unsigned page = 0; !pool->gone && page < POOL_BYTES / PAGE_BYTES; page++) {
+            addresses[pages] = pool->base + page * PAGE_BYTES;
+            hotness[pages++] = sums[page];
         }
-        pthread_mutex_unlock(&table->lock);
     }
+    return pages;
 }
 
 void objects_clear(struct objects *objects)

@@ -10,17 +10,18 @@ from __future__ import annotations
 import gc
 from array import array
 
-from ..descriptors import wait_readable
-from ..errors import Unavailable
-from ..native import NativeTable
-from ..policy.cooling import DEFAULT_K
-from ..policy.linear import LinearModel
-from ..policy.object_hotness import ObjectHotness
-from ..representation import REPRESENTATIONS
-from ..support import extension
-from .base import Sampled
+from tierwise.emt.descriptors import wait_readable
+from tierwise.emt.errors import Unavailable
+from tierwise.emt.native import NativeTable
+from tierwise.emt.signals import Sampled
+from tierwise.emt.signals.uses import types_whose_uses_write
+
+from . import _objects
 from .marking import due
-from .uses import types_whose_uses_write
+from .policy.cooling import DEFAULT_K
+from .policy.linear import LinearModel
+from .policy.object_hotness import ObjectHotness
+from .representation import REPRESENTATIONS
 
 #: Limits of a container's visit: the paper shows the effect of limits (figure 3) and does not give
 #: its own. A depth of 64 covers nested data, and a length of a million covers all but the largest
@@ -41,9 +42,8 @@ class MarkedObjects:
         max_depth: int = MAX_DEPTH,
     ) -> None:
         self.name = name
-        self._extension = extension()
         self._growth = name == "growth"
-        if self._growth and not self._extension.GROWTH_BUILD_ID:
+        if self._growth and not _objects.GROWTH_BUILD_ID:
             raise Unavailable(
                 "growth: this interpreter counts no changes of reference counts; growth/build.sh "
                 "builds one that does"
@@ -63,7 +63,7 @@ class MarkedObjects:
             self._collections = collections
         wait_readable(stop, interval_s)
         wanted = array("Q", self._hotness.wanted(self._marked))
-        values, readable = self._extension.counters(wanted, self._growth)
+        values, readable = _objects.counters(wanted, self._growth)
         counters = {
             address: value
             for address, value, could in zip(wanted, array("I", values), readable, strict=True)
@@ -77,7 +77,7 @@ class MarkedObjects:
 
     def _mark(self) -> None:
         before = set(self._marked)
-        self._marked = array("Q", self._extension.mark(*self._limits))
+        self._marked = array("Q", _objects.mark(*self._limits))
         self._hotness.drop(before.difference(self._marked))
 
     def _of_pages(self, hotness: dict[int, float]) -> dict[int, float]:

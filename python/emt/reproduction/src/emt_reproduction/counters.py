@@ -4,13 +4,15 @@ They are the ratio of last-level load misses, and bytes per second from other no
 misses of 64 bytes each. They count the thread that opened them and those that it starts afterwards.
 """
 
+import ctypes
 import errno
 import os
+import struct
 import sys
 import time
 
-from .descriptors import Descriptor
-from .policy.eagerness import Reading
+from tierwise.emt.descriptors import Descriptor
+from tierwise.emt.policy.eagerness import Reading
 
 #: perf_event_open's number. On other architectures it differs, and no counters are read.
 SYSCALLS = {"x86_64": 298, "aarch64": 241}
@@ -71,10 +73,6 @@ def _open(config: int) -> int:
     number = SYSCALLS.get(os.uname().machine)
     if number is None:
         return -errno.ENOSYS
-    # Imported here, because most programs have no slow nodes and do not need it.
-    import ctypes
-    import struct
-
     attribute = struct.pack(
         "IIQQQQQ", TYPE_HW_CACHE, ATTRIBUTE_BYTES, config, 0, 0, 0, FLAGS
     ).ljust(ATTRIBUTE_BYTES, b"\0")

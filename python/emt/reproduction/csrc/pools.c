@@ -102,27 +102,6 @@ void pools_unwatch(struct pools *watched)
     pthread_mutex_unlock(&pools_lock);
 }
 
-bool read_memory(uintptr_t from, void *to, size_t bytes)
-{
-    struct iovec local = {to, bytes}, remote = {(void *)from, bytes};
-    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
-}
-
-bool pool_plausible(const struct pool_header *header, uintptr_t base)
-{
-    if (header->size_class >= SIZE_CLASSES) {
-        return false;
-    }
-    uint32_t bytes = (header->size_class + 1) * 16;
-    uint32_t blocks = (uint32_t)(POOL_BYTES - POOL_HEADER_BYTES) / bytes;
-    return header->count >= 1 && header->count <= blocks &&
-           header->most_next_offset == POOL_BYTES - bytes &&
-           header->next_offset >= POOL_HEADER_BYTES && header->next_offset <= POOL_BYTES &&
-           (header->next_offset - POOL_HEADER_BYTES) % bytes == 0 &&
-           (header->free_block == 0 ||
-            (header->free_block > base && header->free_block < base + POOL_BYTES));
-}
-
 static int add(struct pools *pools, uintptr_t base, const struct pool_header *header)
 {
     if (pools->count == pools->room) {

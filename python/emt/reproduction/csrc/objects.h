@@ -1,17 +1,13 @@
 /* Samples the reference counts of objects, pool by pool, without the interpreter's lock. */
-#ifndef TIERWISE_EMT_OBJECTS_H
-#define TIERWISE_EMT_OBJECTS_H
+#ifndef EMT_REPRODUCTION_OBJECTS_H
+#define EMT_REPRODUCTION_OBJECTS_H
 
 #include "pools.h"
-#include "table.h"
-#include "types.h"
 
 /* The paper's changes[0..7]. */
 #define SAMPLES 8
 /* Two phases are skipped for an object whose changes are all zero (section 5.2). */
 #define SKIPPED_PHASES 2
-/* A block without an object. */
-#define NO_OBJECT 0xff
 
 /* 16 bytes per object; the paper's metadata take 20, because they include the object's address. */
 struct object {
@@ -33,19 +29,17 @@ struct objects {
     bool growth;        /* true: the upper half's counter is read; false: the reference count */
 };
 
-/* Returns the place of an object of one of the types in a block, or NO_OBJECT; `likely` is the
- * place of the previous object. */
-uint8_t find_object(const char *block, uint32_t block_bytes, const struct types *types,
-                    uint8_t *likely);
-
 /* Takes the next pools with at most this many blocks, and finds the objects in them. 0, or an
  * error number. */
 int objects_collect(struct objects *objects, const struct types *types, size_t most);
 /* One sampling phase; returns the number of objects sampled. */
 size_t objects_sample(struct objects *objects);
-/* Reports the summed hotness of the pages of this turn to the table, by the linear model: weights
- * of median, deviation, nonzero, small, range, and the intercept. */
-void objects_report(struct objects *objects, struct table *table, const float weights[6], float k);
+/* Writes the pages of this turn that are not freed, and the summed hotness of the objects on each
+ * by the linear model: weights of median, deviation, nonzero, small, range, and the intercept.
+ * There is room for `objects_pages` of them. Returns their number. */
+size_t objects_report(const struct objects *objects, const float weights[6], uint64_t *addresses,
+                      float *hotness);
+size_t objects_pages(const struct objects *objects);
 void objects_clear(struct objects *objects);
 
 #endif

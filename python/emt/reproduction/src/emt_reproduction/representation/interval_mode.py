@@ -12,7 +12,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ..policy.buckets import bucket
+from tierwise.emt.policy.buckets import bucket
 
 
 def interval_mode(hotness: Sequence[float]) -> float:

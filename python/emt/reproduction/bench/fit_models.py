@@ -2,9 +2,9 @@
 `fit_models.py FILE.csv...`. It needs scikit-learn (the extra [bench]).
 
 It prints the table in Markdown for each signal in the files, and then the weights of its linear
-model in the form of src/tierwise/emt/linear_model.json. Four fifths of each workload's objects are
-for training and one fifth is for scoring (section 5.3). Each workload contributes the same number
-of objects.
+model in the form of src/emt_reproduction/linear_model.json. Four fifths of each workload's objects
+are for training and one fifth is for scoring (section 5.3). Each workload contributes the same
+number of objects.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy
+from emt_reproduction.policy.features import SAMPLES, features
+from emt_reproduction.policy.linear import NAMES
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.feature_selection import RFE
 from sklearn.linear_model import LinearRegression
@@ -26,8 +28,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from tierwise.emt.policy.features import SAMPLES, features
-from tierwise.emt.policy.linear import NAMES
 
 SEED = 5
 #: Labels are 0 to 1, and a page's hotness is the sum over its objects. A page with some sixty

@@ -1,5 +1,10 @@
 """Finds objects by walking the allocator's pools, and samples their counters, phase by phase.
 
+The counter is one of two: `growth`, the paper's counter of changes in the upper half of ob_refcnt
+(section 5.2), which needs the interpreter that growth/build.sh builds; or `refdelta`, the reference
+count of a stock interpreter. That is a weak baseline: a use takes a reference and drops it, and the
+two changes cancel, so that it detects only references that are held at the time of a sample.
+
 The objects of a turn are those that fit into the memory that sampling may take. After eight samples
 the next pools follow. If all objects fit, the paper's skipping of all-zero objects avoids sampling
 most of them.
@@ -11,16 +16,17 @@ import os
 from array import array
 from pathlib import Path
 
-from ..descriptors import wait_readable
-from ..errors import Unavailable
-from ..native import NativeTable
-from ..policy.cooling import DEFAULT_K
-from ..policy.features import SAMPLES
-from ..policy.linear import LinearModel
-from ..support import extension
-from .base import Sampled
-from .known_types import types_of_objects
-from .uses import types_whose_uses_write
+from tierwise.emt.descriptors import wait_readable
+from tierwise.emt.errors import Unavailable
+from tierwise.emt.native import NativeTable
+from tierwise.emt.signals import Sampled
+from tierwise.emt.signals.known_types import all_types
+from tierwise.emt.signals.uses import types_whose_uses_write
+
+from . import _objects
+from .policy.cooling import DEFAULT_K
+from .policy.features import SAMPLES
+from .policy.linear import LinearModel
 
 #: Bytes that a sampled object takes (csrc/objects.h).
 OBJECT_BYTES = 16
@@ -34,11 +40,12 @@ class PoolObjects:
     def __init__(self, name: str, memory_share: float = MEMORY_SHARE) -> None:
         self.name = name
         try:
-            self._objects = extension().Objects(name == "growth")
+            self._objects = _objects.Objects(name == "growth")
         except (OSError, RuntimeError) as error:
             raise Unavailable(f"{name}: {error}") from error
         model = LinearModel.shipped(name)
-        self._weights = (*model.weights, model.intercept)
+        median, deviation, nonzero, small, spread = model.weights
+        self._weights = (median, deviation, nonzero, small, spread, model.intercept)
         self._memory_share = memory_share
         self._phase = 0
         self._share = 1.0
@@ -69,7 +76,7 @@ class PoolObjects:
         self._phase += 1
         if self._phase == SAMPLES:
             self._phase = 0
-            self._objects.report(table.inner, self._weights, DEFAULT_K)
+            table.inner.check(*self._objects.report(self._weights), DEFAULT_K)
         return Sampled(sampled, sampled, 0, 0.0)
 
     def adjust(self, cost_share: float, budget: float) -> None:
@@ -88,6 +95,11 @@ class PoolObjects:
     def close(self) -> None:
         """Releases the allocator."""
         self._objects.close()
+
+
+def types_of_objects() -> array[int]:
+    """Returns the addresses of all types."""
+    return array("Q", all_types())
 
 
 def resident_bytes(status: Path = Path("/proc/self/statm")) -> int:

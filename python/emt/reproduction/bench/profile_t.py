@@ -16,8 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path.insert(0, str(BENCH))
+
 import timed_guest
-from tierwise.emt.policy.choose_t import Profile, choose_t
+from emt_reproduction.policy.choose_t import Profile, choose_t
 from workloads import WORKLOADS
 
 #: Debian 13's Python, which is the guest's.
@@ -72,12 +75,15 @@ def table(found: Sequence[Profile], t: float) -> str:
 
 def main(workloads: Sequence[str]) -> None:
     """Prints the table and T."""
-    here = Path(__file__).resolve().parent
     with tempfile.TemporaryDirectory() as scratch:
         packages = Path(scratch) / "packages"
         install(packages)
-        files = {"packages": packages, "workloads.py": here / "workloads.py"}
-        found = profiles(timed_guest.run("emtbench.profiles", workloads, files))
+        files = {
+            "packages": packages,
+            "workloads.py": BENCH / "workloads.py",
+            "profiles": Path(__file__).resolve().parent / "lab",
+        }
+        found = profiles(timed_guest.run("profiles.profiles", workloads, files))
     t = choose_t(found)
     print(f"{table(found, t)}\n\nT = {t:.4f}")
 

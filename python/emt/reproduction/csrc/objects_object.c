@@ -1,10 +1,11 @@
-/* The sampler of objects as a Python object, `Objects`, and the functions that recursive marking
- * needs: `mark`, `counters`. */
+/* The sampler of objects as a Python object, `Objects`, and `counters`, which recursive marking
+ * needs. */
+#include "module.h"
 #include "objects.h"
-#include "table_object.h"
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct objects_object {
@@ -148,29 +149,35 @@ static PyObject *sample(PyObject *object, PyObject *Py_UNUSED(none))
 }
 
 PyDoc_STRVAR(report_doc,
-             "report(table, weights, k)\n--\n\n"
-             "Reports the hotness of the pages of this turn to the table, by the six weights of "
-             "the linear model (median, deviation, nonzero, small, range,\n"
-             "intercept). Returns nanoseconds of CPU time.");
+             "report(weights)\n--\n\n"
+             "The pages of this turn (addresses of 8 bytes each) and their hotness (4 bytes each, "
+             "float), by the six weights of the linear model (median, deviation,\n"
+             "nonzero, small, range, intercept).");
 static PyObject *report(PyObject *object, PyObject *args)
 {
     struct objects_object *self = (struct objects_object *)object;
-    PyObject *table_argument;
-    float weights[6], k;
-    if (!PyArg_ParseTuple(args, "O(ffffff)f:report", &table_argument, &weights[0], &weights[1],
-                          &weights[2], &weights[3], &weights[4], &weights[5], &k)) {
+    float weights[6];
+    if (!PyArg_ParseTuple(args, "(ffffff):report", &weights[0], &weights[1], &weights[2],
+                          &weights[3], &weights[4], &weights[5]) ||
+        !enter(self)) {
         return NULL;
     }
-    struct table *table = table_of(table_argument);
-    if (table == NULL || !enter(self)) {
-        return NULL;
+    size_t room = objects_pages(&self->objects) + 1, pages;
+    uint64_t *addresses = malloc(room * sizeof *addresses);
+    float *hotness = malloc(room * sizeof *hotness);
+    PyObject *result = NULL;
+    if (addresses == NULL || hotness == NULL) {
+        PyErr_NoMemory();
+    } else {
+        Py_BEGIN_ALLOW_THREADS pages = objects_report(&self->objects, weights, addresses, hotness);
+        Py_END_ALLOW_THREADS result =
+            Py_BuildValue("(y#y#)", (char *)addresses, (Py_ssize_t)(pages * sizeof *addresses),
+                          (char *)hotness, (Py_ssize_t)(pages * sizeof *hotness));
     }
-    int64_t cpu_ns;
-    Py_BEGIN_ALLOW_THREADS cpu_ns = thread_cpu_ns();
-    objects_report(&self->objects, table, weights, k);
-    cpu_ns = thread_cpu_ns() - cpu_ns;
-    Py_END_ALLOW_THREADS self->busy = false;
-    return PyLong_FromLongLong(cpu_ns);
+    free(addresses);
+    free(hotness);
+    self->busy = false;
+    return result;
 }
 
 PyDoc_STRVAR(memory_doc, "memory_bytes()\n--\n\nThe memory of the pools and objects of this turn.");
@@ -255,13 +262,13 @@ static PyType_Slot slots[] = {
 };
 
 static PyType_Spec spec = {
-    .name = "tierwise.emt._emt.Objects",
+    .name = "emt_reproduction._objects.Objects",
     .basicsize = sizeof(struct objects_object),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     .slots = slots,
 };
 
-int add_objects(PyObject *module)
+int add_sampler(PyObject *module)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
     if (type == NULL) {

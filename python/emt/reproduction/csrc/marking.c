@@ -4,7 +4,7 @@
  * It holds the interpreter's lock throughout, as the paper's does. Two limits end the visit of a
  * container: the number of its children, and its depth below a tracked object. The paper does not
  * give its limits. */
-#include "marking.h"
+#include "module.h"
 
 #include <stdlib.h>
 

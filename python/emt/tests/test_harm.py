@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 from conftest import Program
 from protection import huge_bytes
-from tierwise.emt.budget import CREDIT_S, Ledger
+from tierwise.emt.budget import CREDIT_S, RESERVE, Ledger
 from tierwise.emt.native import NativeTable
 from tierwise.emt.settings import Settings
 from tierwise.emt.signals import make_signal
@@ -311,7 +311,8 @@ def test_every_first_touch_is_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ledger.overdrawn
     assert ledger.overhead == pytest.approx(0.07)
     # The debt ends with the last fault's cost, less the credit at the start of a run.
-    ledger.add(program_s=(0.07 - CREDIT_S) / 0.02 - 1.0 - 1e-6, spent_s=0.0)
+    earns = 0.02 * (1.0 - RESERVE)
+    ledger.add(program_s=(0.07 - CREDIT_S) / earns - 1.0 - 1e-6, spent_s=0.0)
     assert ledger.overdrawn
     ledger.add(program_s=2e-6, spent_s=0.0)
     assert not ledger.overdrawn

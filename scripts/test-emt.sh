@@ -10,7 +10,7 @@ python=${PYTHON:-python3}
 kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
 version=$("$python" -c "$kind")
 # mypy does not run on free-threaded builds; its result does not depend on the build.
-tools="matplotlib numpy pytest setuptools"
+tools="matplotlib numpy pyarrow pytest setuptools"
 case $version in cpython-*t-*) ;; *) tools="$tools mypy" ;; esac
 venv=$PWD/target/emt-venv
 if [ "$("$venv/bin/python" -c "$kind" 2>/dev/null)" != "$version" ] ||

@@ -64,8 +64,8 @@ static size_t list(struct table *table, const struct wish *wish, size_t most, st
 {
     size_t found = 0;
     EACH_PAGE(table, {
-        if (wished(wish, chunk, i)) {
-            uint64_t address = chunk->base + i * PAGE_BYTES;
+        uint64_t address = chunk->base + i * PAGE_BYTES;
+        if (wished(wish, chunk, i) && !table_held(table, address)) {
             float rank = wish->tier == TIER_FAST ? chunk->hotness[i] : -chunk->hotness[i];
             offer(out, &found, most, (struct candidate){rank, lot_of(address), address});
         }

@@ -35,5 +35,7 @@ int watch_forks(void);
 int add_table(PyObject *module);
 int add_tracker(PyObject *module);
 int add_moves(PyObject *module);
+int add_buffers(PyObject *module);
+int add_numpy_memory(PyObject *module);
 
 #endif

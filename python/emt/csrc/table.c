@@ -15,6 +15,9 @@ void table_clear(struct table *table)
         untracked_free(table->chunks[i], sizeof(struct chunk));
     }
     free(table->chunks);
+    free(table->held);
+    table->held = NULL;
+    table->held_count = 0;
     table->chunks = NULL;
     table->count = table->room = table->pages = table->last = 0;
 }
@@ -91,4 +94,18 @@ unsigned table_bucket(float hotness)
         bucket++;
     }
     return bucket;
+}
+
+bool table_held(const struct table *table, uint64_t address)
+{
+    size_t low = 0, high = table->held_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->held[middle].end <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < table->held_count && table->held[low].start <= address;
 }

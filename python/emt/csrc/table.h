@@ -41,12 +41,18 @@ struct chunk {
     uint8_t flags[CHUNK_PAGES];
 };
 
+struct held_range {
+    uint64_t start, end;
+};
+
 struct table {
     pthread_mutex_t lock;
     struct chunk **chunks; /* by address */
     size_t count, room;
     size_t pages; /* with PAGE_KNOWN */
     size_t last;  /* where the last search ended: callers look up neighbours in succession */
+    struct held_range *held; /* by address, none overlap: the program has placed these itself */
+    size_t held_count;
 };
 
 int table_init(struct table *table);
@@ -60,6 +66,9 @@ struct chunk *table_chunk(struct table *table, uintptr_t address, bool make);
 void table_see(struct table *table, struct chunk *chunk, unsigned index, float seen, float k);
 
 unsigned table_bucket(float hotness);
+
+/* True if the program has placed a page itself. The caller holds the lock. */
+bool table_held(const struct table *table, uint64_t address);
 
 /* Runs a body for each known page, with `chunk` and `i` set. Most methods use it. */
 #define EACH_PAGE(table, ...)                                                                      \

@@ -2,6 +2,7 @@
 #include "table_object.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 const char table_place_doc[] = "place(addresses, fast)\n--\n\nRecords the tier of pages.";
 PyObject *table_place(PyObject *self, PyObject *args)
@@ -51,6 +52,35 @@ PyObject *table_refuse(PyObject *self, PyObject *args)
     pthread_mutex_unlock(&table->lock);
     Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
     Py_RETURN_NONE;
+}
+
+const char table_hold_doc[] =
+    "hold(ranges)\n--\n\n"
+    "Sets the ranges whose pages are not chosen for a move: pairs of a first address and the one "
+    "after the last (8 bytes each), ascending, without overlap.";
+PyObject *table_hold(PyObject *self, PyObject *ranges)
+{
+    struct table *table = &((struct table_object *)self)->table;
+    Py_buffer pairs;
+    if (PyObject_GetBuffer(ranges, &pairs, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    size_t count = (size_t)pairs.len / sizeof(struct held_range);
+    struct held_range *held = malloc((count + 1) * sizeof *held);
+    if (held != NULL) {
+        memcpy(held, pairs.buf, count * sizeof *held);
+    }
+    PyBuffer_Release(&pairs);
+    if (held == NULL) {
+        return PyErr_NoMemory();
+    }
+    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
+    struct held_range *before = table->held;
+    table->held = held;
+    table->held_count = count;
+    pthread_mutex_unlock(&table->lock);
+    free(before);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* Reads addresses and hotness from a dict. Converting a number may run the program's code, which

@@ -362,6 +362,7 @@ static PyMethodDef methods[] = {
     {"refuse", table_refuse, METH_VARARGS, table_refuse_doc},
     {"see", table_take, METH_VARARGS, table_take_doc},
     {"check", table_check, METH_VARARGS, table_check_doc},
+    {"hold", table_hold, METH_O, table_hold_doc},
     {"hotness", hotness, METH_O, hotness_doc},
     {"pages", pages, METH_NOARGS, pages_doc},
     {"heat", heat, METH_O, heat_doc},

@@ -17,6 +17,8 @@ extern const char table_refuse_doc[];
 PyObject *table_refuse(PyObject *self, PyObject *args);
 extern const char table_take_doc[];
 PyObject *table_take(PyObject *self, PyObject *args);
+extern const char table_hold_doc[];
+PyObject *table_hold(PyObject *self, PyObject *ranges);
 extern const char table_check_doc[];
 PyObject *table_check(PyObject *self, PyObject *args);
 

@@ -22,9 +22,11 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
+from . import placing
+from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable, Unplaceable
 from .imported import import_s
 from .metrics import open_metrics
+from .placing import Placement
 from .process import PROCESS
 from .settings import Settings
 from .stats import Stats
@@ -33,16 +35,21 @@ __all__ = [
     "AlreadyTracking",
     "EmtError",
     "NotTracking",
+    "Placement",
     "Settings",
     "Stats",
     "Tiering",
     "Unavailable",
+    "Unplaceable",
+    "allocating",
     "end",
     "open_metrics",
+    "place",
     "report",
     "start",
     "stats",
     "tiering",
+    "where",
 ]
 
 
@@ -96,6 +103,62 @@ def report(path: str | os.PathLike[str]) -> None:
     from .heatmap import report as draw
 
     draw(path, tracking.history, tracking.stats(), tracking.contents)
+
+
+def place(
+    thing: object, tier: str, *, slow_nodes: Sequence[int] = (), fast_nodes: Sequence[int] = ()
+) -> Placement:
+    """Moves the data of an object to the "fast" or the "slow" tier, and tells tracking to leave it
+    there; "auto" leaves it to tracking again.
+
+        place(embeddings, "slow", slow_nodes=[1])
+
+    The object is a NumPy array, a tensor in the CPU's memory, a buffer, an array or a table of
+    pyarrow, or one with the buffer protocol. Its pages move, as far as no other data is on them;
+    views of the same memory move with it. The nodes are those of the tracking that is on, if none
+    are named. `allocating` places arrays before they are filled.
+
+    Raises:
+        Unplaceable: The object has no such data; the text has the reason.
+        Unavailable: A node does not exist, or the kernel refuses to move pages.
+        ValueError: The tier is none of the three.
+    """
+    topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
+    return placing.place(thing, tier, topology)
+
+
+def where(thing: object) -> dict[int, int]:
+    """Returns the bytes of an object's data by memory node; -1 stands for memory that was never
+    used. Pages that also have data of others do not count.
+
+    Raises:
+        Unplaceable: The object has no data that `place` could move.
+    """
+    return placing.where(thing)
+
+
+def allocating(
+    tier: str,
+    *,
+    at_least: int | str = "1MiB",
+    slow_nodes: Sequence[int] = (),
+    fast_nodes: Sequence[int] = (),
+) -> contextlib.AbstractContextManager[None]:
+    """Has NumPy allocate the arrays of a block in a tier, if they have `at_least` so many bytes.
+
+        with allocating("slow", slow_nodes=[1]):
+            table = numpy.empty((10_000_000, 64), dtype="f4")
+
+    Their pages come from the tier's nodes when they are first used, and from other nodes when
+    these are full. It holds in this thread and context (NEP 49). An array keeps its memory after
+    the block.
+
+    Raises:
+        Unavailable: A node does not exist, or the kernel refuses the policy.
+        ValueError: The tier is neither "fast" nor "slow".
+    """
+    topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
+    return placing.allocating(tier, topology, at_least)
 
 
 class Tiering:

@@ -51,6 +51,10 @@ class NativeTable:
         """Records that pages did not move."""
         self.inner.refuse(addresses)
 
+    def hold(self, ranges: array[int]) -> None:
+        """Sets the ranges whose pages stay where they are: starts and ends, ascending."""
+        self.inner.hold(ranges)
+
     def hotness(self, address: int) -> float:
         """The hotness of the page at an address."""
         return self.inner.hotness(address)

@@ -13,6 +13,7 @@ from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .settings import Settings
 from .stats import Stats
 from .support import extension, unsupported
+from .topology import Topology
 from .tracking import PARTS, Parts, Tracking
 
 OF_PARENT = "tracking goes on in the parent process"
@@ -114,6 +115,11 @@ class Process:
         """The statistics of the current or the last tracking."""
         self._leave_to_parent()
         return self._last.stats() if self._last else self._without
+
+    def topology(self) -> Topology | None:
+        """Returns the nodes of the tiers while tracking is on."""
+        tracking = self._tracking
+        return tracking.topology if tracking is not None and self.is_on else None
 
     def last(self) -> Tracking | None:
         """Returns the current or the last tracking."""

@@ -18,6 +18,7 @@ from .budget import Ledger, MovePace
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .descriptors import Stop, wait_readable
 from .errors import EmtError
+from .held import HELD
 from .history import BINS, DRAWN_BINS, History, Row
 from .native import NativeKernel, NativeTable
 from .policy.buckets import BUCKETS
@@ -28,7 +29,7 @@ from .settings import Settings, mask_of_nodes
 from .signals import Sampled, Signal, make_signal
 from .stats import Stats
 from .support import extension
-from .topology import PAGE_BYTES, tiers
+from .topology import PAGE_BYTES, Topology, tiers
 
 if TYPE_CHECKING:
     from .contents import Contents
@@ -116,6 +117,7 @@ class Tracking:
         self.table = NativeTable(self._signal.judged)
         self._callback = callback
         self._migration = self._make_migration() if settings.slow_nodes else None
+        self._held = array("Q")
         self._fast_mask = mask_of_nodes(self._topology.fast)
         self._moves = MovePace()
         self._ledger = Ledger(settings.overhead_budget)
@@ -139,6 +141,11 @@ class Tracking:
         demotion: Demotion = _DEMOTIONS[self.settings.demotion]()
         mover = BatchMover(NativeKernel(), self._topology.fast, self._topology.slow)
         return Migration(self.table, mover, demotion, self.settings.reserve_bytes // PAGE_BYTES)
+
+    @property
+    def topology(self) -> Topology:
+        """The nodes of the tiers."""
+        return self._topology
 
     def stats(self) -> Stats:
         """The current statistics."""
@@ -303,6 +310,9 @@ class Tracking:
 
     def _round(self, migration: Migration) -> None:
         """Runs a round of migration, if the fast tier lacks free memory (section 4.1)."""
+        if (held := HELD.ranges()) != self._held:
+            self.table.hold(held)
+            self._held = held
         self.table.locate(self._fast_mask, LOCATED_PAGES)
         free = self._topology.free_fast_bytes()
         histogram = self.table.histogram()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds tierwise.emt into target/emt-venv and tests it: types, doctests, tests, tests under
-# AddressSanitizer, and CPython's own tests with tracking on. PYTHON names the interpreter (default
-# python3).
+# Builds tierwise.emt and the paper's reproduction into target/emt-venv and tests both: types,
+# doctests, tests, tests under AddressSanitizer, and CPython's own tests with tracking on. PYTHON
+# names the interpreter (default python3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -10,7 +10,7 @@ python=${PYTHON:-python3}
 kind='import sysconfig; print(sysconfig.get_config_var("SOABI"))'
 version=$("$python" -c "$kind")
 # mypy does not run on free-threaded builds; its result does not depend on the build.
-tools="matplotlib numpy pytest setuptools"
+tools="matplotlib numpy pyarrow pytest setuptools"
 case $version in cpython-*t-*) ;; *) tools="$tools mypy" ;; esac
 venv=$PWD/target/emt-venv
 if [ "$("$venv/bin/python" -c "$kind" 2>/dev/null)" != "$version" ] ||
@@ -24,12 +24,13 @@ fi
 # It builds from a copy, so that no files are left in the sources.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-build() { # build NAME [COMPILER OPTIONS]: a wheel in $scratch/NAME
+build() { # build NAME [COMPILER OPTIONS]: both wheels in $scratch/NAME
     rm -rf "$scratch/source"
     cp -r python/emt "$scratch/source"
     TIERWISE_EMT_REQUIRE_EXTENSION=1 TIERWISE_EMT_CFLAGS=${2:-} \
         "$venv/bin/pip" wheel --quiet --disable-pip-version-check \
-        --no-build-isolation --no-deps --wheel-dir "$scratch/$1" "$scratch/source"
+        --no-build-isolation --no-deps --wheel-dir "$scratch/$1" \
+        "$scratch/source" "$scratch/source/reproduction"
 }
 build plain
 "$venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps \
@@ -39,14 +40,15 @@ cd python/emt
 # The tools leave no files in the sources either.
 export PYTHONDONTWRITEBYTECODE=1
 case $tools in
-*mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench ;;
+*mypy*) "$venv/bin/mypy" --cache-dir "$venv/mypy-cache" src/tierwise/emt tests bench \
+    reproduction/src/emt_reproduction reproduction/bench reproduction/tests ;;
 esac
 "$venv/bin/pytest" -q -p no:cacheprovider
-# The modules that have examples.
-examples=(policy representation demotion budget.py contents.py history.py metrics.py report.py
-    settings.py signals/marking.py topology.py)
-(cd src && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
-    "${examples[@]/#/tierwise/emt/}")
+(cd reproduction && "$venv/bin/pytest" -q -p no:cacheprovider)
+# The examples of the installed packages, which have the extensions.
+"$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules --pyargs tierwise.emt
+(cd reproduction && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
+    --pyargs emt_reproduction)
 (cd bench && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
     served.py truth/analyse.py truth/ranges.py)
 cd ../..
@@ -58,32 +60,34 @@ if [ -e "$libasan" ]; then
     build asan "-fsanitize=address -fno-omit-frame-pointer -g"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
         --target "$scratch/asan-site" "$scratch"/asan/*.whl
-    checked=(tables signals bad_luck harm descriptors contents)
+    checked=(tables signals bad_luck harm descriptors contents placing coldness)
     checked=("${checked[@]/#/python/emt/tests/test_}")
     left_out="not results and not multiprocessing and not ten_million and not a_huge_dict"
-    left_out="$left_out and not marking_finds"
+    left_out="$left_out and not sites_and_owners"
     # Leak checks are off, because Python keeps memory to its end on purpose. The tests' child
     # programs run with the library too.
-    PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
-        "$venv/bin/pytest" -q -p no:cacheprovider "${checked[@]/%/.py}" -k "$left_out"
+    under_asan() { # under_asan ARGUMENT...: pytest with the instrumented extensions
+        PYTHONPATH=$scratch/asan-site LD_PRELOAD=$libasan ASAN_OPTIONS=detect_leaks=0 \
+            "$venv/bin/pytest" -q -p no:cacheprovider "$@"
+    }
+    under_asan "${checked[@]/%/.py}" -k "$left_out"
+    under_asan python/emt/reproduction/tests -k "not freed_at_once and not marking_finds"
 else
     echo "test-emt: no libasan beside $(command -v cc): apt-get install libasan8;" \
         "the tests under it were left out" >&2
     exit 1
 fi
 
-# CPython's own tests, if the interpreter has them, with every signal that works on it: a
-# free-threaded interpreter has only signals of pages.
-signals=$("$venv/bin/python" -c '
-import sys
-print("uffd-wp", "refdelta" if getattr(sys, "_is_gil_enabled", lambda: True)() else "")')
+# CPython's own tests, if the interpreter has them, and with the reproduction's signal on an
+# interpreter with pools.
 own_tests="import test.test_gc, test.test_dict, test.test_threading"
 if "$venv/bin/python" -c "$own_tests" 2>/dev/null; then
-    for signal in $signals; do
-        TIERWISE_EMT=1 TIERWISE_EMT_SIGNAL=$signal TIERWISE_EMT_SAMPLE_INTERVAL=0.01 \
-            TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
-            "$venv/bin/python" python/emt/tests/cpython_suite.py
-    done
+    TIERWISE_EMT=1 TIERWISE_EMT_SAMPLE_INTERVAL=0.01 TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
+        "$venv/bin/python" python/emt/tests/cpython_suite.py
+    case $version in cpython-*t-*) ;; *)
+        EMT_REPRODUCTION=1 PYTHONPATH=$PWD/python/emt/reproduction/tests/site \
+            "$venv/bin/python" python/emt/tests/cpython_suite.py ;;
+    esac
 else
     echo "test-emt: $python came without CPython's own tests:" \
         "apt-get install libpython3-testsuite; those were left out" >&2

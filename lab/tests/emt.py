@@ -5,6 +5,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tierguest import Absence, Guest, test
 from tierguest.files import write
@@ -208,3 +209,86 @@ def emt_detects_hot_reads(guest: Guest) -> None:
     hot, cold = _seen(_run(guest, 0, "uffd-wp", "", "0", 20, "reads"))
     guest.figure("hotness_hot_by_writes", hot)
     assert hot <= 4 * max(cold, 1.0), f"writes alone: hot {hot}, cold {cold}"
+
+
+# Moves a buffer between both nodes, and prints its pages, those that arrived, and its bytes by
+# node.
+PLACING = """
+import json, mmap
+from array import array
+import tierwise.emt as emt
+
+def made():
+    yield array("d", range(1 << 20))
+    yield memoryview(bytearray(8 << 20))
+    memory = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = bytes(len(memory))
+    yield memory
+
+found = []
+for thing in made():
+    for tier in ("slow", "fast", "slow"):
+        placed = emt.place(thing, tier, slow_nodes=[1])
+        found.append([tier, placed.pages, placed.there, emt.where(thing)])
+print(json.dumps(found))
+"""
+
+# Both mappings are used alike, and one of them is placed in slow memory.
+HOLDING = """
+import faulthandler, json, mmap, time
+import tierwise.emt as emt
+
+faulthandler.dump_traceback_later(LIMIT, exit=True)
+
+def made():
+    memory = mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Tracking leaves huge pages alone.
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    memory[:] = bytes(len(memory))
+    return memory
+
+placed, other = made(), made()
+with emt.tiering(
+    [1], mem_pressure="4MiB", sample_interval=0.1, overhead_budget=1.0, demotion="lazy"
+) as t:
+    held = emt.place(placed, "slow").held
+    while t.stats().active and emt.where(other).get(1, 0) > 0.05 * len(other):
+        for thing in (placed, other):
+            for n in range(0, len(thing), 2048):
+                thing[n] = 1
+        time.sleep(0.001)
+    stats = t.stats()
+print(json.dumps({
+    "held": held, "placed": emt.where(placed), "other": emt.where(other),
+    "promoted": stats.promoted, "active": stats.active, "reason": stats.reason,
+}))
+""".replace("LIMIT", str(LIMIT_S))
+
+
+def _python(guest: Guest, text: str, *before: str) -> Any:
+    """Runs a program and returns the JSON that it prints; words before it may place its memory."""
+    file = guest.directory / "program.py"
+    file.write_text(text)
+    words = ("env", f"PYTHONPATH={SITE}", *before, "python3", str(file))
+    return json.loads(guest.run(*words, within_s=LIMIT_S + 20).splitlines()[-1])
+
+
+@test(boot="hmat", timeout_s=240)
+def emt_places_buffers(guest: Guest) -> None:
+    """Buffers of three kinds move to the slow node, to the fast one and back, whole."""
+    for tier, pages, there, nodes in _python(guest, PLACING):
+        assert pages > 2000, (tier, pages)
+        assert there == pages, (tier, there, pages, nodes)
+        assert nodes == {"1" if tier == "slow" else "0": 4096 * pages}, (tier, nodes)
+
+
+@test(boot="hmat", timeout_s=240)
+def emt_holds_placed_buffers(guest: Guest) -> None:
+    """Of two arrays in slow memory that are used alike, the placed one stays and the other is
+    promoted."""
+    found = _python(guest, HOLDING, "numactl", "--preferred=1")
+    assert found["active"] and found["held"], found
+    assert set(found["placed"]) == {"1"}, found
+    fast = found["other"].get("0", 0) / sum(found["other"].values())
+    guest.figure("other_fast_share", fast)
+    assert fast > 0.9, found

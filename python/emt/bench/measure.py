@@ -1,6 +1,7 @@
 """Measures the costs and findings of tracking on one workload.
 
-`measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]` prints a JSON line.
+`measure.py WORKLOAD SIGNAL [SECONDS [BUDGET]]` prints a JSON line. For signals of objects there is
+reproduction/bench/measure_objects.py.
 
 The program runs without a pause through three phases of SECONDS seconds of its own CPU time each:
 
@@ -26,6 +27,8 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -33,8 +36,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import tierwise.emt as emt
 from tierwise.emt.native import NativeTable
 from tierwise.emt.process import PROCESS
-from tierwise.emt.signals.known_types import types_of_objects
-from tierwise.emt.signals.pool_objects import resident_bytes
 from tierwise.emt.support import extension
 from workloads import WORKLOADS, Step
 
@@ -88,36 +89,28 @@ def caught(ranking: dict[int, float], scored: dict[int, float], share: float) ->
     return sum(scored[address] for address in top) / (sum(scored.values()) or 1.0)
 
 
-def sampling_speed() -> dict[str, float]:
-    """Measures objects per second by pool walk, and by marking."""
-    objects = extension().Objects(False)
-    _, _, known, collect_ns = objects.collect(types_of_objects(), 1 << 31)
-    objects.sample()
-    sampled, cpu_ns = objects.sample()
-    objects.close()
-    began = time.thread_time()
-    marked = len(extension().mark(10**6, 64)) // 8
-    marking_s = time.thread_time() - began
-    return {
-        "objects": known,
-        "pool_walk_objects_per_s": sampled / (cpu_ns / 1e9),
-        "find_objects_s": collect_ns / 1e9,
-        "marked": marked,
-        "marking_pause_s": marking_s,
-    }
+def resident_bytes() -> int:
+    """Returns the process's resident set in bytes."""
+    statm = Path("/proc/self/statm").read_text(encoding="ascii")
+    return int(statm.split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def main(
-    workload: str, signal: str, seconds: float = 20.0, budget: float = 0.02
+    workload: str,
+    signal: str,
+    seconds: float = 20.0,
+    budget: float = 0.02,
+    *,
+    tiering: Callable[..., AbstractContextManager[emt.Tiering]] = emt.tiering,
 ) -> dict[str, object]:
-    """Runs all phases."""
+    """Runs all phases; `tiering` tracks a block with a signal and a budget."""
     began = time.process_time()
     step = WORKLOADS[workload]()
     step()
     gc.collect()
     build_s = time.process_time() - began
     plain = [work(step, seconds / 2)]
-    with emt.tiering(signal=signal, overhead_budget=budget):
+    with tiering(signal=signal, overhead_budget=budget):
         tracked = work(step, seconds)
         found = PROCESS.last()
         assert found is not None
@@ -152,9 +145,6 @@ def main(
             }
             for share in (0.10, 0.25)
         },
-        "speed": {}
-        if hasattr(sys, "_is_gil_enabled") and not sys._is_gil_enabled()
-        else sampling_speed(),
     }
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 
 import tierwise.emt as emt
-from tierwise.emt.signals.pool_objects import resident_bytes
+from measure import resident_bytes
 from workloads import WORKLOADS, Step
 
 

@@ -27,7 +27,7 @@ static int in_order(const void *one, const void *other)
                             : (a->address > b->address) - (a->address < b->address);
 }
 
-/* The multiplier of Fibonacci hashing; policy/page_table.py computes the same lots. */
+/* The multiplier of Fibonacci hashing; the plain table of reproduction/ computes the same lots. */
 static uint32_t lot_of(uint64_t address)
 {
     return (uint32_t)((address >> PAGE_SHIFT) * UINT64_C(0x9E3779B97F4A7C15) >> 32);
@@ -64,8 +64,8 @@ static size_t list(struct table *table, const struct wish *wish, size_t most, st
 {
     size_t found = 0;
     EACH_PAGE(table, {
-        if (wished(wish, chunk, i)) {
-            uint64_t address = chunk->base + i * PAGE_BYTES;
+        uint64_t address = chunk->base + i * PAGE_BYTES;
+        if (wished(wish, chunk, i) && !table_held(table, address)) {
             float rank = wish->tier == TIER_FAST ? chunk->hotness[i] : -chunk->hotness[i];
             offer(out, &found, most, (struct candidate){rank, lot_of(address), address});
         }

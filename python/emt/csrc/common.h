@@ -35,6 +35,8 @@ int watch_forks(void);
 int add_table(PyObject *module);
 int add_tracker(PyObject *module);
 int add_moves(PyObject *module);
-int add_objects(PyObject *module);
+int add_buffers(PyObject *module);
+int add_storage(PyObject *module);
+int add_numpy_memory(PyObject *module);
 
 #endif

@@ -1,7 +1,6 @@
 /* The extension: the functions that Python cannot provide, or not without the interpreter's
  * lock. */
 #include "common.h"
-#include "marking.h"
 #include "pending.h"
 
 #include <errno.h>
@@ -49,15 +48,11 @@ static int execute(PyObject *module)
         return -1;
     }
     if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 ||
-        add_moves(module) < 0 || add_objects(module) < 0 || add_marking(module) < 0 ||
-        add_pending(module) < 0) {
+        add_moves(module) < 0 || add_pending(module) < 0 || add_buffers(module) < 0 ||
+        add_numpy_memory(module) < 0 || add_storage(module) < 0) {
         return -1;
     }
-#ifdef PY_GROWTH_BUILD_ID
-    return PyModule_AddIntConstant(module, "GROWTH_BUILD_ID", PY_GROWTH_BUILD_ID);
-#else
-    return PyModule_AddIntConstant(module, "GROWTH_BUILD_ID", 0);
-#endif
+    return 0;
 }
 
 static PyModuleDef_Slot slots[] = {

@@ -6,6 +6,7 @@
 int table_init(struct table *table)
 {
     memset(table, 0, sizeof *table);
+    table->began_ns = monotonic_ns();
     return pthread_mutex_init(&table->lock, NULL);
 }
 
@@ -15,6 +16,9 @@ void table_clear(struct table *table)
         untracked_free(table->chunks[i], sizeof(struct chunk));
     }
     free(table->chunks);
+    free(table->held);
+    table->held = NULL;
+    table->held_count = 0;
     table->chunks = NULL;
     table->count = table->room = table->pages = table->last = 0;
 }
@@ -78,10 +82,20 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
         chunk->hotness[index] = 0.0f;
         chunk->cold[index] = chunk->refusals[index] = chunk->rests[index] = 0;
         chunk->tier[index] = TIER_FAST;
+        chunk->touched[index] = table_now(table);
         table->pages++;
+    }
+    if (seen > 0.0f) {
+        chunk->touched[index] = table_now(table);
     }
     chunk->flags[index] |= PAGE_SAMPLED;
     chunk->hotness[index] = k * seen + (1.0f - k) * chunk->hotness[index];
+}
+
+uint16_t table_now(const struct table *table)
+{
+    int64_t ticks = (monotonic_ns() - table->began_ns) / TICK_NS;
+    return ticks < UINT16_MAX ? (uint16_t)ticks : UINT16_MAX;
 }
 
 unsigned table_bucket(float hotness)
@@ -91,4 +105,18 @@ unsigned table_bucket(float hotness)
         bucket++;
     }
     return bucket;
+}
+
+bool table_held(const struct table *table, uint64_t address)
+{
+    size_t low = 0, high = table->held_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (table->held[middle].end <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < table->held_count && table->held[low].start <= address;
 }

@@ -188,116 +188,6 @@ static PyObject *hottest_slow(PyObject *self, PyObject *args)
     return chosen(own(self), wish, NULL);
 }
 
-PyDoc_STRVAR(place_doc, "place(addresses, fast)\n--\n\nRecords the tier of pages.");
-static PyObject *place(PyObject *self, PyObject *args)
-{
-    struct table *table = own(self);
-    Py_buffer addresses;
-    int fast;
-    if (!PyArg_ParseTuple(args, "y*p:place", &addresses, &fast)) {
-        return NULL;
-    }
-    const uint64_t *address = addresses.buf;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
-    for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
-        struct chunk *chunk = table_chunk(table, address[n], false);
-        if (chunk != NULL) {
-            unsigned i = (unsigned)((address[n] - chunk->base) >> PAGE_SHIFT);
-            chunk->tier[i] = fast ? TIER_FAST : TIER_SLOW;
-            chunk->refusals[i] = 0;
-        }
-    }
-    pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
-    Py_RETURN_NONE;
-}
-
-PyDoc_STRVAR(refuse_doc, "refuse(addresses)\n--\n\nRecords that pages did not move: each rests for "
-                         "a round, and twice as long each time.");
-static PyObject *refuse(PyObject *self, PyObject *args)
-{
-    struct table *table = own(self);
-    Py_buffer addresses;
-    if (!PyArg_ParseTuple(args, "y*:refuse", &addresses)) {
-        return NULL;
-    }
-    const uint64_t *address = addresses.buf;
-    Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
-    for (Py_ssize_t n = 0; n < addresses.len / 8; n++) {
-        struct chunk *chunk = table_chunk(table, address[n], false);
-        if (chunk != NULL) {
-            unsigned i = (unsigned)((address[n] - chunk->base) >> PAGE_SHIFT);
-            /* One more than the rounds of rest: the next round's judgement subtracts one. */
-            chunk->rests[i] = (uint8_t)((1u << chunk->refusals[i]) + 1);
-            chunk->refusals[i] += chunk->refusals[i] < MAX_REFUSALS;
-        }
-    }
-    pthread_mutex_unlock(&table->lock);
-    Py_END_ALLOW_THREADS PyBuffer_Release(&addresses);
-    Py_RETURN_NONE;
-}
-
-/* Reads addresses and hotness from a dict. Converting a number may run the program's code, which
- * may change the dict or call the table. Returns their number; -1 with an exception set. */
-static Py_ssize_t read_seen(PyObject *pages, uint64_t **addresses, float **seen)
-{
-    PyObject *items = PyDict_Items(pages);
-    Py_ssize_t count = items == NULL ? 0 : PyList_GET_SIZE(items);
-    *addresses = malloc(((size_t)count + 1) * sizeof **addresses);
-    *seen = malloc(((size_t)count + 1) * sizeof **seen);
-    if (items != NULL && (*addresses == NULL || *seen == NULL)) {
-        PyErr_NoMemory();
-    }
-    for (Py_ssize_t n = 0; n < count && !PyErr_Occurred(); n++) {
-        PyObject *item = PyList_GET_ITEM(items, n);
-        (*addresses)[n] = PyLong_AsSize_t(PyTuple_GET_ITEM(item, 0));
-        (*seen)[n] = PyErr_Occurred() ? 0.0f : (float)PyFloat_AsDouble(PyTuple_GET_ITEM(item, 1));
-    }
-    Py_XDECREF(items);
-    return PyErr_Occurred() ? -1 : count;
-}
-
-PyDoc_STRVAR(see_doc, "see(pages, k)\n--\n\n"
-                      "An interval's hotness of pages (a dict of address to hotness); all known "
-                      "pages cool by equation 1, with weight k. All of it or\n"
-                      "nothing, if something in it is no number.");
-static PyObject *see(PyObject *self, PyObject *args)
-{
-    struct table *table = own(self);
-    PyObject *pages;
-    float k, *seen;
-    uint64_t *addresses;
-    if (!PyArg_ParseTuple(args, "O!f:see", &PyDict_Type, &pages, &k)) {
-        return NULL;
-    }
-    Py_ssize_t count = read_seen(pages, &addresses, &seen);
-    if (count >= 0) {
-        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
-        EACH_PAGE(table, {
-            chunk->hotness[i] *= 1.0f - k;
-            chunk->flags[i] |= PAGE_SAMPLED;
-        })
-        for (Py_ssize_t n = 0; n < count; n++) {
-            struct chunk *chunk = table_chunk(table, addresses[n], true);
-            if (chunk == NULL) {
-                break;
-            }
-            unsigned i = (unsigned)((addresses[n] - chunk->base) >> PAGE_SHIFT);
-            table_see(table, chunk, i, 0.0f, 0.0f);
-            chunk->hotness[i] += k * seen[n];
-            chunk->flags[i] &= (uint8_t)~PAGE_UNJUDGED;
-        }
-        pthread_mutex_unlock(&table->lock);
-        Py_END_ALLOW_THREADS
-    }
-    free(addresses);
-    free(seen);
-    if (count < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
-}
-
 PyDoc_STRVAR(hotness_doc,
              "hotness(address)\n--\n\nOf the page at an address; 0 if it is not known.");
 static PyObject *hotness(PyObject *self, PyObject *arg)
@@ -345,6 +235,38 @@ static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
     free(addresses);
     free(values);
     free(tiers);
+    return result;
+}
+
+PyDoc_STRVAR(idle_doc, "idle()\n--\n\n"
+                       "Of all pages by address: addresses (8 bytes each), and the seconds since "
+                       "each was last found touched, or since it was first found if it\nwas never "
+                       "(4 bytes each).");
+static PyObject *idle(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct table *table = own(self);
+    Py_ssize_t room = length(self), n = 0;
+    uint64_t *addresses = malloc(((size_t)room + 1) * sizeof *addresses);
+    uint32_t *seconds = malloc(((size_t)room + 1) * sizeof *seconds);
+    PyObject *result = NULL;
+    if (addresses == NULL || seconds == NULL) {
+        PyErr_NoMemory();
+    } else {
+        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
+        uint16_t now = table_now(table);
+        EACH_PAGE(table, {
+            if (n < room) {
+                addresses[n] = chunk->base + i * PAGE_BYTES;
+                seconds[n++] =
+                    (uint32_t)((now - chunk->touched[i]) * (TICK_NS / INT64_C(1000000000)));
+            }
+        })
+        pthread_mutex_unlock(&table->lock);
+        Py_END_ALLOW_THREADS result =
+            Py_BuildValue("(y#y#)", (char *)addresses, n * 8, (char *)seconds, n * 4);
+    }
+    free(addresses);
+    free(seconds);
     return result;
 }
 
@@ -468,11 +390,14 @@ static PyMethodDef methods[] = {
     {"judge", judge, METH_O, judge_doc},
     {"coldest_fast", coldest_fast, METH_VARARGS, coldest_fast_doc},
     {"hottest_slow", hottest_slow, METH_VARARGS, hottest_slow_doc},
-    {"place", place, METH_VARARGS, place_doc},
-    {"refuse", refuse, METH_VARARGS, refuse_doc},
-    {"see", see, METH_VARARGS, see_doc},
+    {"place", table_place, METH_VARARGS, table_place_doc},
+    {"refuse", table_refuse, METH_VARARGS, table_refuse_doc},
+    {"see", table_take, METH_VARARGS, table_take_doc},
+    {"check", table_check, METH_VARARGS, table_check_doc},
+    {"hold", table_hold, METH_O, table_hold_doc},
     {"hotness", hotness, METH_O, hotness_doc},
     {"pages", pages, METH_NOARGS, pages_doc},
+    {"idle", idle, METH_NOARGS, idle_doc},
     {"heat", heat, METH_O, heat_doc},
     {"memory_bytes", memory_bytes, METH_NOARGS, memory_doc},
     {"locate", locate, METH_VARARGS, locate_doc},
@@ -485,7 +410,7 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_sq_length, length},
     {Py_tp_doc,
-     "The software page table for whole pages; policy.page_table describes its answers."},
+     "The software page table for whole pages; rates of touches by page, with their tiers."},
     {0, NULL},
 };
 

@@ -1,7 +1,5 @@
 #include "uses.h"
 
-#include "objects.h"
-
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED

@@ -9,8 +9,7 @@
 #ifndef TIERWISE_EMT_USES_H
 #define TIERWISE_EMT_USES_H
 
-#include "pools.h"
-#include "types.h"
+#include "object_pool.h"
 
 /* The last pool that was read: callers check neighbours in succession. */
 struct uses {

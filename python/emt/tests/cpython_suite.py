@@ -1,5 +1,5 @@
 """Runs CPython's test_gc, test_dict and test_threading with tracking on, which the environment
-switches on; returns status 1 if one fails.
+switches on: TIERWISE_EMT, or for the reproduction EMT_REPRODUCTION. Returns status 1 if one fails.
 
 A suite that also fails without tracking does not count: the machine is then the cause, not
 tracking.
@@ -62,8 +62,9 @@ def main() -> int:
     if not emt.stats().active:
         print(f"tracking is not on: {emt.stats().reason}", file=sys.stderr)
         return 1
-    emt.end()
-    plain = {name: value for name, value in os.environ.items() if name != "TIERWISE_EMT"}
+    signal = emt.end().signal
+    switches = ("TIERWISE_EMT", "EMT_REPRODUCTION")
+    plain = {name: value for name, value in os.environ.items() if name not in switches}
     failed = False
     for suite in SUITES:
         passed, printed = passes(suite, dict(os.environ))
@@ -73,7 +74,7 @@ def main() -> int:
         else:
             print(
                 f"{suite}: {'passed' if passed else 'fails on this machine without tracking too'} "
-                f"with {os.environ['TIERWISE_EMT_SIGNAL']}"
+                f"with {signal}"
             )
     return int(failed)
 

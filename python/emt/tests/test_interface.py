@@ -1,6 +1,5 @@
 """Tests of the interface for users."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -14,8 +13,6 @@ import tierwise.emt as emt
 from conftest import HANGS_AFTER_S, Program
 from protection import protected_mappings
 from tierwise.emt import support
-from tierwise.emt.counters import Counters
-from tierwise.emt.descriptors import Descriptor
 from tierwise.emt.settings import Settings, bytes_of
 from tierwise.emt.topology import tiers
 from tierwise.emt.tracking import Tracking
@@ -47,15 +44,6 @@ def test_a_tracked_block_leaves_nothing_behind() -> None:
     assert threads == threading.active_count()
 
 
-def test_listing_1_starts_and_ends_tracking() -> None:
-    emt.EMT.start(0, "1GiB", 0.25)
-    assert emt.EMT.end().signal == "uffd-wp"
-    with pytest.raises(emt.Unavailable, match="node 5"):
-        emt.EMT.start(1 << 5, "1GiB", 0.25)
-    with pytest.raises(ValueError, match="mask is -1"):
-        emt.EMT.start(-1, 0, 0.25)
-
-
 def test_unpaired_start_and_end_are_refused() -> None:
     with pytest.raises(emt.NotTracking):
         emt.end()
@@ -64,7 +52,7 @@ def test_unpaired_start_and_end_are_refused() -> None:
         emt.start()
     emt.end()
     with pytest.raises(emt.NotTracking):
-        emt.EMT.end()
+        emt.end()
 
 
 def test_another_copy_of_the_module_does_not_track_too(program: Program) -> None:
@@ -215,7 +203,6 @@ def test_metrics_are_those_that_are_promised() -> None:
         ({"slow_nodes": (1,), "fast_nodes": (1,)}, "one of them"),
         ({"slow_nodes": (64,)}, "0 to 63"),
         ({"demotion": "never"}, "lazy"),
-        ({"representation": "median"}, "marking"),
     ],
 )
 def test_settings_say_what_is_allowed(wrong: dict[str, object], allowed: str) -> None:
@@ -247,27 +234,12 @@ def test_nodes_are_read_from_sysfs(tmp_path: Path) -> None:
     (tmp_path / "node0" / "meminfo").write_text(
         "Node 0 MemTotal: 9 kB\nNode 0 MemFree:    12 kB\n", encoding="ascii"
     )
-    topology = tiers((1, 4), (), tmp_path)
+    topology = tiers((1, 4), (), str(tmp_path))
     assert (topology.fast, topology.slow, topology.free_fast_bytes()) == ((0,), (1, 4), 12288)
     with pytest.raises(emt.Unavailable, match="nodes with memory: 0, 1, 4"):
-        tiers((2,), (), tmp_path)
+        tiers((2,), (), str(tmp_path))
     with pytest.raises(emt.Unavailable, match="leave one"):
-        tiers((0, 1, 4), (), tmp_path)
-
-
-def test_counters_become_a_reading(tmp_path: Path) -> None:
-    files = []
-    for name, count in (("loads", 1000), ("misses", 100), ("remote", 50)):
-        (tmp_path / name).write_bytes(count.to_bytes(8, "little"))
-        files.append(open(tmp_path / name, "rb", buffering=0))  # noqa: SIM115
-    counters = Counters(tuple(Descriptor(os.dup(file.fileno())) for file in files))
-    reading = counters.read(slow_hot=0.5)
-    assert (reading.source, reading.llc_miss) == ("counters", 0.1)
-    assert reading.slow_bandwidth and reading.slow_bandwidth > 0
-    counters.close()
-    for file in files:
-        file.close()
-    assert counters.read(slow_hot=0.5).source == "hot-slow-pages"
+        tiers((0, 1, 4), (), str(tmp_path))
 
 
 def test_run_runs_a_program_with_its_words(program: Program, tmp_path: Path) -> None:
@@ -373,13 +345,45 @@ def test_tracking_can_pause_and_go_on() -> None:
     assert not tracking.stats().active
 
 
-def test_import_loads_no_optional_module(program: Program) -> None:
+#: Modules that a start must not import: optional ones, and those that cost more than the package.
+LATE = (
+    "numpy matplotlib gymnasium threading dataclasses difflib html inspect json pathlib statistics "
+    "struct"
+).split()
+
+
+def test_start_loads_no_expensive_module(program: Program) -> None:
     printed = program(
-        "import sys, tierwise.emt; "
-        "late = ('numpy', 'matplotlib', 'gymnasium', 'threading'); "
-        "print([name for name in late if name in sys.modules])"
+        f"""
+        import sys
+        late = set({LATE!r}) - set(sys.modules)
+        import tierwise.emt as emt
+        emt.start()
+        print(sorted(late & set(sys.modules)))
+        emt.end()
+        """
     )
     assert printed.stdout.strip() == "[]"
+
+
+def test_set_up_is_earned_before_the_first_sample(program: Program) -> None:
+    # The import and the start cost more than the first intervals may borrow.
+    printed = program(
+        """
+        import time
+        before = time.thread_time()
+        import tierwise.emt as emt
+        emt.start(emt.Settings(overhead_budget=1e-4, sample_interval=0.02))
+        spent = time.thread_time() - before
+        while emt.stats().rested < 5:
+            sum(range(1000))
+        stats = emt.end()
+        print(stats.intervals, 0 < stats.setup_s < spent)
+        emt.start()
+        print(emt.end().setup_s < stats.setup_s)
+        """
+    )
+    assert printed.stdout == "0 True\nTrue\n"
 
 
 def test_it_stands_beside_the_engines_package(program: Program, tmp_path: Path) -> None:
@@ -429,9 +433,6 @@ def test_arguments_of_nonsense_are_refused_in_words() -> None:
         emt.start(5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="callback is 5; allowed: a function"):
         emt.start(callback=5)  # type: ignore[arg-type]
-    for mask in ("x", 1.5, True, -1):
-        with pytest.raises(ValueError, match=f"mask is {mask!r}; allowed: a bit"):
-            emt.EMT.start(mask, "1GiB", QUICK)  # type: ignore[arg-type]
 
 
 def test_a_misspelt_variable_names_the_nearest() -> None:
@@ -461,8 +462,8 @@ def test_a_missing_program_prints_one_line(words: tuple[str, ...]) -> None:
 
 def test_a_short_run_fills_the_drawing() -> None:
     from tierwise.emt.contents import contents
-    from tierwise.emt.history import BINS, History, Row
-    from tierwise.emt.report import DRAWN_BINS, DRAWN_W, svg
+    from tierwise.emt.heatmap import DRAWN_W, svg
+    from tierwise.emt.history import BINS, DRAWN_BINS, History, Row
 
     history = History()
     history.add(Row(0.0, 10, array("f", [1.0] * BINS)))

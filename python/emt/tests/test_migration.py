@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Sequence
 
 from tierwise.emt.demotion import Eager, Lazy
+from tierwise.emt.native import NativeTable
 from tierwise.emt.policy.eagerness import Reading
 from tierwise.emt.policy.migration import Migration
 from tierwise.emt.policy.moving import BATCH_PAGES, BatchMover
-from tierwise.emt.policy.page_table import PageTable
 
 PAGE = 4096
 
@@ -41,11 +41,16 @@ class FakeKernel:
         return [self.on_node.get(address, -2) for address in addresses]
 
 
-def table_of(fast: dict[int, float], slow: dict[int, float]) -> PageTable:
-    table = PageTable(PAGE, k=1.0)
-    table.see_pages({number * PAGE: hotness for number, hotness in {**fast, **slow}.items()})
-    table.place([number * PAGE for number in slow], fast=False)
+def table_of(fast: dict[int, float], slow: dict[int, float]) -> NativeTable:
+    table = NativeTable()
+    see(table, {**fast, **slow})
+    table.place(array("Q", [number * PAGE for number in slow]), fast=False)
     return table
+
+
+def see(table: NativeTable, pages: dict[int, float]) -> None:
+    """Takes the hotness of pages by number."""
+    table.inner.see({number * PAGE: hotness for number, hotness in pages.items()}, 1.0)
 
 
 def kernel_of(fast: dict[int, float], slow: dict[int, float], **more: object) -> FakeKernel:
@@ -95,7 +100,7 @@ def test_lazy_demotion_waits_for_a_second_sampling() -> None:
     migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
     assert migration.round(Reading(), free_fast_pages=0).demoted == 0
     assert migration.round(Reading(), free_fast_pages=0).demoted == 0, "a round does not sample"
-    table.see_pages({n * PAGE: hotness for n, hotness in {**fast, **slow}.items()})
+    see(table, {**fast, **slow})
     second = migration.round(Reading(), free_fast_pages=0)
     assert (second.demoted, second.promoted) == (1, 1)
 
@@ -105,7 +110,7 @@ def test_a_used_page_is_not_demoted() -> None:
     table, kernel = table_of(fast, slow), kernel_of(fast, slow)
     migration = Migration(table, BatchMover(kernel, [0], [1]), Lazy(), 0)
     migration.round(Reading(), free_fast_pages=0)
-    table.see_pages({PAGE: 800.0, 9 * PAGE: 900.0})
+    see(table, {1: 800.0, 9: 900.0})
     migration.round(Reading(), free_fast_pages=0)
     assert kernel.on_node[PAGE] == 0
     assert sum(kernel.on_node[n * PAGE] == 1 for n in (2, 3, 4)) == 1
@@ -135,7 +140,7 @@ def test_batched_moves_continue_on_the_next_node() -> None:
 
 
 def test_a_table_without_pages_moves_nothing() -> None:
-    done = Migration(PageTable(PAGE), BatchMover(FakeKernel({}), [0], [1]), Eager(), 0).round(
+    done = Migration(NativeTable(), BatchMover(FakeKernel({}), [0], [1]), Eager(), 0).round(
         Reading(), free_fast_pages=0
     )
     assert (done.promoted, done.demoted, done.failed) == (0, 0, 0)

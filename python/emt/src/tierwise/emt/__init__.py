@@ -22,28 +22,34 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
+from . import placing
+from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable, Unplaceable
+from .imported import import_s
 from .metrics import open_metrics
+from .placing import Placement
 from .process import PROCESS
-from .report import report as _report
-from .settings import Settings, nodes_of, nodes_of_mask
+from .settings import Settings
 from .stats import Stats
 
 __all__ = [
-    "EMT",
     "AlreadyTracking",
     "EmtError",
     "NotTracking",
+    "Placement",
     "Settings",
     "Stats",
     "Tiering",
     "Unavailable",
+    "Unplaceable",
+    "allocating",
     "end",
     "open_metrics",
+    "place",
     "report",
     "start",
     "stats",
     "tiering",
+    "where",
 ]
 
 
@@ -82,8 +88,14 @@ def stats() -> Stats:
 
 
 def report(path: str | os.PathLike[str]) -> None:
-    """Draws the heat map of the tracking that is on, or was last: a file that ends in .html, or in
-    .png (needs matplotlib).
+    """Writes a report of the tracking that is on, or was last; the end of the name is its format:
+
+    - .html has the heat map, the types of hot pages, and cold memory by owner, allocation site and
+      type, with a flame graph; .png has the heat map (needs matplotlib);
+    - .txt has the tables of cold memory for a terminal, .json for programs, and .folded the stacks
+      for programs that draw flame graphs.
+
+    Allocation sites are known of objects that were allocated while `tracemalloc` was on.
 
     Raises:
         NotTracking: There was none, or it was too short to draw.
@@ -93,7 +105,66 @@ def report(path: str | os.PathLike[str]) -> None:
     tracking = PROCESS.last()
     if tracking is None:
         raise NotTracking(f"there is nothing to report: {PROCESS.stats().reason}")
-    _report(path, tracking.history, tracking.stats(), tracking.contents)
+    # Imported here: most programs draw no report, and it costs as much as the rest of the package.
+    from .heatmap import report as draw
+
+    draw(path, tracking.history, tracking.stats(), tracking.contents, tracking.coldness)
+
+
+def place(
+    thing: object, tier: str, *, slow_nodes: Sequence[int] = (), fast_nodes: Sequence[int] = ()
+) -> Placement:
+    """Moves the data of an object to the "fast" or the "slow" tier, and tells tracking to leave it
+    there; "auto" leaves it to tracking again.
+
+        place(embeddings, "slow", slow_nodes=[1])
+
+    The object is a NumPy array, a tensor in the CPU's memory, a buffer, an array or a table of
+    pyarrow, or one with the buffer protocol. Its pages move, as far as no other data is on them;
+    views of the same memory move with it. The nodes are those of the tracking that is on, if none
+    are named. `allocating` places arrays before they are filled.
+
+    Raises:
+        Unplaceable: The object has no such data; the text has the reason.
+        Unavailable: A node does not exist, or the kernel refuses to move pages.
+        ValueError: The tier is none of the three.
+    """
+    topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
+    return placing.place(thing, tier, topology)
+
+
+def where(thing: object) -> dict[int, int]:
+    """Returns the bytes of an object's data by memory node; -1 stands for memory that was never
+    used. Pages that also have data of others do not count.
+
+    Raises:
+        Unplaceable: The object has no data that `place` could move.
+    """
+    return placing.where(thing)
+
+
+def allocating(
+    tier: str,
+    *,
+    at_least: int | str = "1MiB",
+    slow_nodes: Sequence[int] = (),
+    fast_nodes: Sequence[int] = (),
+) -> contextlib.AbstractContextManager[None]:
+    """Has NumPy allocate the arrays of a block in a tier, if they have `at_least` so many bytes.
+
+        with allocating("slow", slow_nodes=[1]):
+            table = numpy.empty((10_000_000, 64), dtype="f4")
+
+    Their pages come from the tier's nodes when they are first used, and from other nodes when
+    these are full. It holds in this thread and context (NEP 49). An array keeps its memory after
+    the block.
+
+    Raises:
+        Unavailable: A node does not exist, or the kernel refuses the policy.
+        ValueError: The tier is neither "fast" nor "slow".
+    """
+    topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
+    return placing.allocating(tier, topology, at_least)
 
 
 class Tiering:
@@ -117,9 +188,7 @@ def tiering(
     sample_interval: float = 0.25,
     overhead_budget: float = 0.02,
     signal: str = "uffd-wp",
-    objects: str = "pools",
     demotion: str = "adaptive",
-    representation: str = "summed",
     callback: Callable[[Stats], None] | None = None,
 ) -> Iterator[Tiering]:
     """Tracks and tiers while its block runs; see `Settings` for the arguments.
@@ -130,15 +199,13 @@ def tiering(
         ValueError: An argument is not allowed.
     """
     settings = Settings(
-        slow_nodes=nodes_of("slow_nodes", slow_nodes),
-        fast_nodes=nodes_of("fast_nodes", fast_nodes),
+        slow_nodes=slow_nodes,
+        fast_nodes=fast_nodes,
         mem_pressure=mem_pressure,
         sample_interval=sample_interval,
         overhead_budget=overhead_budget,
         signal=signal,
-        objects=objects,
         demotion=demotion,
-        representation=representation,
     )
     start(settings, callback)
     try:
@@ -149,25 +216,4 @@ def tiering(
             end()
 
 
-class EMT:
-    """The paper's interface (listing 1)."""
-
-    @staticmethod
-    def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:
-        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on
-        the others.
-
-        `sample_interval` is in seconds.
-        """
-        start(
-            Settings(
-                slow_nodes=nodes_of_mask(mask),
-                mem_pressure=mem_pressure,
-                sample_interval=sample_interval,
-            )
-        )
-
-    @staticmethod
-    def end() -> Stats:
-        """Ends tracking."""
-        return end()
+PROCESS.import_s = import_s()

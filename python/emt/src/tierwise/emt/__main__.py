@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import end, open_metrics, report, start, stats
 from .errors import EmtError, Unavailable
-from .settings import DEMOTIONS, OBJECTS, REPRESENTATIONS, SIGNALS, Settings
+from .settings import DEMOTIONS, SIGNALS, Settings
 from .signals import make_signal
 from .support import unsupported
 from .topology import nodes_with_memory
@@ -54,10 +54,13 @@ def parser() -> argparse.ArgumentParser:
         help="share of CPU time that it may add (default 0.02)",
     )
     run.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
-    run.add_argument("--objects", choices=OBJECTS, default="pools")
     run.add_argument("--demotion", choices=DEMOTIONS, default="adaptive")
-    run.add_argument("--representation", choices=REPRESENTATIONS, default="summed")
-    run.add_argument("--report", type=Path, help="draw the heat map into this file, .html or .png")
+    run.add_argument(
+        "--report",
+        type=Path,
+        help="write a report into this file: .html or .png with the heat map; .txt, .json or "
+        ".folded with cold memory by owner, allocation site and type",
+    )
     run.add_argument(
         "--metrics", type=Path, help="write the stats into this file, as OpenMetrics text"
     )
@@ -77,9 +80,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
             "TIERWISE_EMT_SAMPLE_INTERVAL": str(args.sample_interval),
             "TIERWISE_EMT_OVERHEAD_BUDGET": str(args.overhead_budget),
             "TIERWISE_EMT_SIGNAL": args.signal,
-            "TIERWISE_EMT_OBJECTS": args.objects,
             "TIERWISE_EMT_DEMOTION": args.demotion,
-            "TIERWISE_EMT_REPRESENTATION": args.representation,
         }
     )
 

@@ -49,9 +49,9 @@ def _write_results(pid: int) -> None:
 
             Path(name).write_text(open_metrics(stats), encoding="utf-8")
         if name := os.environ.get(PREFIX + "REPORT"):
-            from .report import report
+            from .heatmap import report
 
-            report(name, tracking.history, stats, tracking.contents)
+            report(name, tracking.history, stats, tracking.contents, tracking.coldness)
     except (EmtError, OSError, ValueError) as error:
         print(f"tierwise.emt: {error}", file=sys.stderr)
 

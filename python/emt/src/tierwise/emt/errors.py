@@ -9,6 +9,10 @@ class Unavailable(EmtError):
     """This process, kernel or machine does not allow the requested tracking or tiering."""
 
 
+class Unplaceable(EmtError):
+    """This object has no memory that can be placed."""
+
+
 class AlreadyTracking(EmtError):
     """Tracking is already on; a process has at most one."""
 

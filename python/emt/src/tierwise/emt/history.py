@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: Limit of rows. Beyond it neighbours are merged, so that a long run has coarser time. With 256
 #: bins of 4 bytes each, the rows take half a megabyte.
 MAX_ROWS = 512
 BINS = 256
+#: Bins that a report draws: each is two recorded ones, which limits the file to some hundred
+#: kilobytes.
+DRAWN_BINS = BINS // 2
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The state at one time."""
 
     at_s: float

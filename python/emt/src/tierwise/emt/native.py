@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class NativeTable:
-    """`policy.page_table.PageTable` for whole pages, without the interpreter's lock."""
+    """The software page table for whole pages, without the interpreter's lock."""
 
     def __init__(self, judged: Callable[[], array[int] | None] = lambda: None) -> None:
         """`judged` returns the types whose objects' pages may be found idle; see
@@ -50,6 +50,10 @@ class NativeTable:
     def refuse(self, addresses: array[int]) -> None:
         """Records that pages did not move."""
         self.inner.refuse(addresses)
+
+    def hold(self, ranges: array[int]) -> None:
+        """Sets the ranges whose pages stay where they are: starts and ends, ascending."""
+        self.inner.hold(ranges)
 
     def hotness(self, address: int) -> float:
         """The hotness of the page at an address."""

@@ -13,7 +13,8 @@ from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable
 from .settings import Settings
 from .stats import Stats
 from .support import extension, unsupported
-from .tracking import Tracking
+from .topology import Topology
+from .tracking import PARTS, Parts, Tracking
 
 OF_PARENT = "tracking goes on in the parent process"
 
@@ -35,8 +36,15 @@ class Process:
         self._last: Tracking | None = None
         self._without = Stats(reason="not started")
         self._hooked = False
+        self.import_s = 0.0
+        """CPU time of the package's import. The process's first tracking pays for it."""
 
-    def start(self, settings: Settings, callback: Callable[[Stats], None] | None = None) -> None:
+    def start(
+        self,
+        settings: Settings,
+        callback: Callable[[Stats], None] | None = None,
+        parts: Parts = PARTS,
+    ) -> None:
         """Starts tracking.
 
         Without an extension for this interpreter it only warns with the reason.
@@ -68,9 +76,10 @@ class Process:
             self._beginning = True
             setattr(sys, NOTE, self)
             try:
-                self._tracking = _begun(settings, callback)
+                self._tracking = _begun(settings, callback, self.import_s, parts)
             finally:
                 self._beginning = False
+            self.import_s = 0.0
             self._last = self._tracking
 
     def finish(self) -> Stats:
@@ -106,6 +115,11 @@ class Process:
         """The statistics of the current or the last tracking."""
         self._leave_to_parent()
         return self._last.stats() if self._last else self._without
+
+    def topology(self) -> Topology | None:
+        """Returns the nodes of the tiers while tracking is on."""
+        tracking = self._tracking
+        return tracking.topology if tracking is not None and self.is_on else None
 
     def last(self) -> Tracking | None:
         """Returns the current or the last tracking."""
@@ -168,9 +182,14 @@ class Process:
         self._leave_to_parent()
 
 
-def _begun(settings: Settings, callback: Callable[[Stats], None] | None) -> Tracking:
+def _begun(
+    settings: Settings,
+    callback: Callable[[Stats], None] | None,
+    import_s: float,
+    parts: Parts,
+) -> Tracking:
     try:
-        return Tracking(settings, callback)
+        return Tracking(settings, callback, import_s, parts)
     except EmtError:
         raise
     except (OSError, RuntimeError) as error:

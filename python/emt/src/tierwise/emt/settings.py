@@ -3,16 +3,13 @@
 import contextlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from difflib import get_close_matches
+from typing import NamedTuple
 
 #: The largest size in bytes, 4096 TiB, as in the engine's files.
 LARGEST = 1 << 52
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-SIGNALS = ("uffd-wp", "uffd-rwp", "refdelta", "growth")
-OBJECTS = ("pools", "marking")
+SIGNALS = ("uffd-wp", "uffd-rwp")
 DEMOTIONS = ("adaptive", "eager", "lazy")
-REPRESENTATIONS = ("summed", "median", "interval-mode", "averaged")
 
 #: The prefix of environment variables; the setting's name in capitals follows.
 PREFIX = "TIERWISE_EMT_"
@@ -68,8 +65,26 @@ def nodes_of(name: str, nodes: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class _Values(NamedTuple):
+    slow_nodes: tuple[int, ...]
+    """NUMA nodes to which cold pages move. Without any, pages are only tracked."""
+    fast_nodes: tuple[int, ...]
+    """Nodes to which hot pages move; by default all others with memory."""
+    mem_pressure: int | str
+    """Pages move only while less than this is free on the fast nodes; moves leave this much
+    free."""
+    sample_interval: float
+    """Seconds of a sampling phase."""
+    overhead_budget: float
+    """The share of the program's CPU time that all of this may add: its import and start, tracking
+    and moving."""
+    signal: str
+    """The kernel's report of uses: "uffd-wp" of writes, "uffd-rwp" of reads and writes."""
+    demotion: str
+    """The rule for the demotion of cold pages: "adaptive", "eager" or "lazy"."""
+
+
+class Settings(_Values):
     """Settings of tracking and tiering.
 
     >>> Settings(slow_nodes=(1,), mem_pressure="1GiB").reserve_bytes
@@ -79,32 +94,34 @@ class Settings:
         ValueError: A value is not allowed; the text names it and the allowed ones.
     """
 
-    slow_nodes: tuple[int, ...] = ()
-    """NUMA nodes to which cold pages move. Without any, pages are only tracked."""
-    fast_nodes: tuple[int, ...] = ()
-    """Nodes to which hot pages move; by default all others with memory."""
-    mem_pressure: int | str = "1GiB"
-    """Pages move only while less than this is free on the fast nodes; moves leave this much
-    free."""
-    sample_interval: float = 0.25
-    """Seconds of a sampling phase."""
-    overhead_budget: float = 0.02
-    """The share of the program's CPU time that tracking and moving may add."""
-    signal: str = "uffd-wp"
-    objects: str = "pools"
-    """The method by which the signals refdelta and growth find objects: by the allocator's pools,
-    or by the paper's recursive marking."""
-    demotion: str = "adaptive"
-    representation: str = "summed"
-    """The method by which a page's hotness is computed from that of its objects, with marking."""
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        choices = {
-            "signal": SIGNALS,
-            "objects": OBJECTS,
-            "demotion": DEMOTIONS,
-            "representation": REPRESENTATIONS,
-        }
+    def __new__(
+        cls,
+        *,
+        slow_nodes: Iterable[int] = (),
+        fast_nodes: Iterable[int] = (),
+        mem_pressure: int | str = "1GiB",
+        sample_interval: float = 0.25,
+        overhead_budget: float = 0.02,
+        signal: str = "uffd-wp",
+        demotion: str = "adaptive",
+    ) -> "Settings":
+        values = super().__new__(
+            cls,
+            nodes_of("slow_nodes", slow_nodes),
+            nodes_of("fast_nodes", fast_nodes),
+            mem_pressure,
+            sample_interval,
+            overhead_budget,
+            signal,
+            demotion,
+        )
+        values._check()
+        return values
+
+    def _check(self) -> None:
+        choices = {"signal": SIGNALS, "demotion": DEMOTIONS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(
@@ -122,18 +139,13 @@ class Settings:
                 f"overhead_budget is {self.overhead_budget}; allowed: more than 0, at most 1"
             )
         for name in ("slow_nodes", "fast_nodes"):
-            if any(not 0 <= node < 64 for node in nodes_of(name, getattr(self, name))):
+            if any(not 0 <= node < 64 for node in getattr(self, name)):
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; allowed: node numbers from 0 to 63"
                 )
         if both := set(self.slow_nodes) & set(self.fast_nodes):
             raise ValueError(
                 f"node {min(both)} is in slow_nodes and in fast_nodes; allowed: one of them"
-            )
-        if self.representation != "summed" and self.objects != "marking":
-            raise ValueError(
-                f"representation is {self.representation!r} with objects={self.objects!r}; "
-                "allowed: with objects='marking'"
             )
         bytes_of(self.mem_pressure)
 
@@ -151,7 +163,7 @@ class Settings:
         >>> Settings.from_environment(given).slow_nodes
         (1, 2)
         """
-        known = {PREFIX + field.name.upper() for field in fields(cls)} | {
+        known = {PREFIX + field.upper() for field in cls._fields} | {
             PREFIX + name for name in OTHER_VARIABLES
         }
         for name in sorted(environment):
@@ -161,13 +173,16 @@ class Settings:
                 and name not in known
                 and not name.startswith(tuple(PREFIX + word for word in OF_TOOLS))
             ):
+                # Imported here, because it costs more than the rest of the package's start.
+                from difflib import get_close_matches
+
                 near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
                 raise ValueError(f"{name} is no setting; the nearest is {near}")
         values: dict[str, object] = {}
-        for field in fields(cls):
-            name = PREFIX + field.name.upper()
+        for field in cls._fields:
+            name = PREFIX + field.upper()
             if (text := environment.get(name)) is not None:
-                values[field.name] = _parse(name, field.name, text)
+                values[field] = _parse(name, field, text)
         return cls(**values)  # type: ignore[arg-type]
 
 
@@ -181,17 +196,6 @@ def _parse(variable: str, name: str, text: str) -> object:
         allowed = "node numbers with commas between" if name.endswith("_nodes") else "a number"
         raise ValueError(f"{variable} is {text!r}; allowed: {allowed}") from error
     return text
-
-
-def nodes_of_mask(mask: int) -> tuple[int, ...]:
-    """Returns the nodes of the paper's mask (listing 1): bit n is node n.
-
-    >>> nodes_of_mask(0b110)
-    (1, 2)
-    """
-    if type(mask) is not int or not 0 <= mask < 1 << 64:
-        raise ValueError(f"mask is {mask!r}; allowed: a bit for each of 64 nodes")
-    return tuple(node for node in range(64) if mask >> node & 1)
 
 
 def mask_of_nodes(nodes: Iterable[int]) -> int:

@@ -1,10 +1,9 @@
 """Statistics of a run."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """Counts are since the start, unless noted otherwise; pages have 4 KiB."""
 
     active: bool = False
@@ -14,7 +13,7 @@ class Stats:
     signal: str = ""
     intervals: int = 0
     rested: int = 0
-    """Intervals in which tracking paused to stay within the budget."""
+    """Pauses, each at most an interval, to stay within the budget."""
     pages_tracked: int = 0
     """Pages that are known now."""
     pages_hot: int = 0
@@ -36,8 +35,9 @@ class Stats:
     thread_s: float = 0.0
     """Seconds of CPU time of the tracking thread."""
     overhead: float = 0.0
-    """The cost of faults and thread, as a share of the program's own CPU time."""
+    """The whole cost to the program, of set-up, faults and thread, as a share of its own CPU
+    time."""
     setup_s: float = 0.0
-    """Seconds for which the call that started tracking delayed its caller."""
+    """Seconds of CPU time of the import and of the call that started tracking."""
     memory_bytes: int = 0
     """Bytes that tracking takes."""

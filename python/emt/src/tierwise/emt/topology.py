@@ -1,11 +1,10 @@
 """The memory nodes of the machine, from sysfs."""
 
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 from .errors import Unavailable
 
-ROOT = Path("/sys/devices/system/node")
+ROOT = "/sys/devices/system/node"
 PAGE_BYTES = 4096
 
 
@@ -23,37 +22,40 @@ def list_of(text: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class Topology:
+class Topology(NamedTuple):
     """The nodes of two tiers."""
 
     fast: tuple[int, ...]
     slow: tuple[int, ...]
-    root: Path = ROOT
+    root: str = ROOT
 
     def free_fast_bytes(self) -> int:
         """Returns the free memory of the fast nodes in bytes."""
-        return sum(_free_bytes(self.root / f"node{node}" / "meminfo") for node in self.fast)
+        return sum(_free_bytes(f"{self.root}/node{node}/meminfo") for node in self.fast)
 
 
-def _free_bytes(file: Path) -> int:
-    for line in file.read_text(encoding="ascii").splitlines():
+def _free_bytes(file: str) -> int:
+    for line in _text(file).splitlines():
         words = line.split()
         if len(words) >= 4 and words[2] == "MemFree:":
             return int(words[3]) * 1024
     raise Unavailable(f"{file} has no line MemFree")
 
 
-def nodes_with_memory(root: Path = ROOT) -> tuple[int, ...]:
+def _text(file: str) -> str:
+    with open(file, encoding="ascii") as opened:
+        return opened.read()
+
+
+def nodes_with_memory(root: str = ROOT) -> tuple[int, ...]:
     """Returns all nodes with memory; only node 0 if the kernel reports no nodes."""
-    file = root / "has_memory"
     try:
-        return list_of(file.read_text(encoding="ascii"))
+        return list_of(_text(f"{root}/has_memory"))
     except FileNotFoundError:
         return (0,)
 
 
-def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: Path = ROOT) -> Topology:
+def tiers(slow: tuple[int, ...], fast: tuple[int, ...], root: str = ROOT) -> Topology:
     """Returns the requested nodes.
 
     Raises:

@@ -12,26 +12,28 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from .budget import Ledger, MovePace
-from .contents import Contents
-from .contents import contents as find_contents
-from .counters import Counters, open_counters
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .descriptors import Stop, wait_readable
 from .errors import EmtError
-from .history import BINS, History, Row
+from .held import HELD
+from .history import BINS, DRAWN_BINS, History, Row
 from .native import NativeKernel, NativeTable
 from .policy.buckets import BUCKETS
+from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
-from .report import DRAWN_BINS
 from .settings import Settings, mask_of_nodes
-from .signals import Sampled, make_signal
+from .signals import Sampled, Signal, make_signal
 from .stats import Stats
 from .support import extension
-from .topology import PAGE_BYTES, tiers
+from .topology import PAGE_BYTES, Topology, tiers
+
+if TYPE_CHECKING:
+    from .coldness import Coldness
+    from .contents import Contents
 
 #: Sampling phases between rounds of migration: the number of samples of an object.
 PHASES_PER_ROUND = 8
@@ -68,32 +70,64 @@ CLOSED = (
 Callback = Callable[[Stats], None]
 
 
+class Parts:
+    """The parts of a tracking that others may replace, as the paper's reproduction does."""
+
+    def signal(self, settings: Settings) -> Signal:
+        """Creates the signal."""
+        return make_signal(settings)
+
+    def reading(self, slow_hot: float) -> Reading:
+        """Returns the reading from which eagerness is computed; `slow_hot` is the share of slow
+        pages found hot."""
+        return Reading(slow_hot=slow_hot)
+
+    def close(self) -> None:
+        """Releases everything but the signal. Calling it again does nothing."""
+
+
+PARTS = Parts()
+
+
 class Tracking:
     """Tracks from its creation to `end`."""
 
-    def __init__(self, settings: Settings, callback: Callback | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        callback: Callback | None = None,
+        import_s: float = 0.0,
+        parts: Parts = PARTS,
+    ) -> None:
         """Starts tracking. If that fails, nothing is left behind.
+
+        `import_s` is CPU time that the program has paid for the package already. It counts as
+        spent, like that of this call.
 
         Raises:
             Unavailable: A required part is missing; the text names it.
         """
-        began = time.perf_counter()
+        began = time.thread_time()
         self.settings = settings
         # Looked up once here, because every stats() calls it.
         self._forks_now: Callable[[], int] = extension().fork_depth
         self._forks = self._forks_now()
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
-        self._signal = make_signal(settings)
-        self.table = NativeTable(self._signal.judged)
+        self._parts = parts
+        self._signal = parts.signal(settings)
+        self._judged = self._signal.judged
+        self.table = NativeTable(self._judged)
         self._callback = callback
-        self._counters: Counters = open_counters() if settings.slow_nodes else Counters()
         self._migration = self._make_migration() if settings.slow_nodes else None
+        self._held = array("Q")
         self._fast_mask = mask_of_nodes(self._topology.fast)
         self._moves = MovePace()
         self._ledger = Ledger(settings.overhead_budget)
         self.history = History()
         self._began = time.monotonic()
-        self._stats = Stats(active=True, signal=settings.signal)
+        setup_s = import_s + time.thread_time() - began
+        self._ledger.add(0.0, setup_s)
+        self._stats = Stats(active=True, signal=self._signal.name, setup_s=setup_s)
         # The identity of the thread while it runs, and a lock that the thread holds meanwhile.
         self._thread = self._native_thread = 0
         self._running = _thread.allocate_lock()
@@ -104,21 +138,42 @@ class Tracking:
         except BaseException:
             self._release("it did not start")
             raise
-        self._stats = replace(self._stats, setup_s=time.perf_counter() - began)
 
     def _make_migration(self) -> Migration:
         demotion: Demotion = _DEMOTIONS[self.settings.demotion]()
         mover = BatchMover(NativeKernel(), self._topology.fast, self._topology.slow)
         return Migration(self.table, mover, demotion, self.settings.reserve_bytes // PAGE_BYTES)
 
+    @property
+    def topology(self) -> Topology:
+        """The nodes of the tiers."""
+        return self._topology
+
     def stats(self) -> Stats:
         """The current statistics."""
         return self._stats
 
-    def contents(self) -> Contents:
+    def contents(self) -> "Contents":
         """Returns the objects in the pages that are known now."""
+        # Imported here: only a report needs it, and it costs every program's start.
+        from .contents import contents as find_contents
+
         addresses, hotness, _ = self.table.inner.pages()
         return find_contents(array("Q", addresses), array("f", hotness), DRAWN_BINS)
+
+    def coldness(self) -> "Coldness":
+        """Returns the cold and hot memory of the program's objects now."""
+        # Imported here, as above.
+        from .coldness import coldness
+
+        addresses, idle_s = self.table.inner.idle()
+        return coldness(
+            array("Q", addresses),
+            array("I", idle_s),
+            self._signal.name,
+            time.monotonic() - self._began,
+            self._judged(),
+        )
 
     @property
     def inherited(self) -> bool:
@@ -195,9 +250,9 @@ class Tracking:
 
     def _release(self, reason: str) -> None:
         self._signal.close()
-        self._counters.close()
+        self._parts.close()
         self._stop.close()
-        self._stats = replace(self._stats, active=False, reason=self._stats.reason or reason)
+        self._stats = self._stats._replace(active=False, reason=self._stats.reason or reason)
 
     # The thread's work.
 
@@ -209,8 +264,8 @@ class Tracking:
         except Exception as error:  # noqa: BLE001
             # On any error the program continues without tracking.
             self._signal.close()
-            self._stats = replace(
-                self._stats, active=False, reason=f"{type(error).__name__}: {error}"
+            self._stats = self._stats._replace(
+                active=False, reason=f"{type(error).__name__}: {error}"
             )
             if not sys.is_finalizing():
                 print(f"tierwise.emt stopped tracking: {self._stats.reason}", file=sys.stderr)
@@ -233,7 +288,7 @@ class Tracking:
         rests = self._ledger.overdrawn
         sampled = Sampled(0, 0, 0, 0.0)
         if rests:
-            stopped = self._wait(self.settings.sample_interval)
+            stopped = self._wait(self._ledger.rest_s(self.settings.sample_interval))
         else:
             sampled = self._signal.sample(
                 self.table, self.settings.sample_interval, self._stop.fileno()
@@ -265,20 +320,21 @@ class Tracking:
             heat = array("f", self.table.inner.heat(BINS))
             self.history.add(Row(time.monotonic() - self._began, len(self.table), heat))
         if self._migration is None:
-            self._stats = replace(self._stats, pages_hot=sampled.touched)
+            self._stats = self._stats._replace(pages_hot=sampled.touched)
         elif phase % PHASES_PER_ROUND == 0:
             self._round(self._migration)
 
     def _round(self, migration: Migration) -> None:
         """Runs a round of migration, if the fast tier lacks free memory (section 4.1)."""
+        if (held := HELD.ranges()) != self._held:
+            self.table.hold(held)
+            self._held = held
         self.table.locate(self._fast_mask, LOCATED_PAGES)
         free = self._topology.free_fast_bytes()
         histogram = self.table.histogram()
         if free >= self.settings.reserve_bytes and not sum(histogram.slow):
             return
-        reading = self._counters.read(
-            slow_hot=histogram.hotter_in_slow(1) / max(1, sum(histogram.slow))
-        )
+        reading = self._parts.reading(histogram.hotter_in_slow(1) / max(1, sum(histogram.slow)))
         seconds = (
             self.settings.overhead_budget
             * MOVE_SHARE
@@ -291,8 +347,7 @@ class Tracking:
         self._note(done)
 
     def _note(self, done: Round) -> None:
-        self._stats = replace(
-            self._stats,
+        self._stats = self._stats._replace(
             pages_hot=done.hot if done.threshold < BUCKETS else 0,
             promoted=self._stats.promoted + done.promoted,
             demoted=self._stats.demoted + done.demoted,
@@ -304,8 +359,7 @@ class Tracking:
 
     def _publish(self, sampled: Sampled, thread_s: float, rests: bool) -> None:
         stats = self._stats
-        self._stats = replace(
-            stats,
+        self._stats = stats._replace(
             intervals=stats.intervals + (not rests),
             rested=stats.rested + rests,
             pages_tracked=len(self.table),

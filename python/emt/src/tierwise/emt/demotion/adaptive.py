@@ -4,10 +4,10 @@ from .eager import Eager
 from .lazy import Lazy
 
 #: Chosen from profiles of six of the workloads of table 3 with half of their memory fast
-#: (bench/profile_t.py; docs/emt.md has the table), as section 6.2 does; the paper does not give its
-#: value. Eagerness is a z-score times a share. This is the lowest value measured, so demotion is
-#: nearly always eager, which was faster in five of the six. If little memory is fast, lazy demotion
-#: is better in the paper: `demotion="lazy"`.
+#: (reproduction/bench/profile_t.py; docs/emt.md has the table), as section 6.2 does; the paper does
+#: not give its value. Eagerness is a z-score times a share. This is the lowest value measured, so
+#: demotion is nearly always eager, which was faster in five of the six. If little memory is fast,
+#: lazy demotion is better in the paper: `demotion="lazy"`.
 DEFAULT_T = -2.76
 
 

@@ -8,7 +8,7 @@ above.
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: The paper's number of buckets.
 BUCKETS = 10
@@ -21,19 +21,11 @@ def bucket(hotness: float) -> int:
     return min(BUCKETS - 1, math.frexp(hotness)[1] - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(NamedTuple):
     """The pages in each bucket, of the fast tier and of the slow one."""
 
     fast: tuple[int, ...]
     slow: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        for name, counts in (("fast", self.fast), ("slow", self.slow)):
-            if len(counts) != BUCKETS:
-                raise ValueError(
-                    f"a histogram's {name} has {len(counts)} buckets; allowed: {BUCKETS}"
-                )
 
     def colder_in_fast(self, h: int) -> int:
         """Returns the fast pages below bucket h: the candidates for demotion."""

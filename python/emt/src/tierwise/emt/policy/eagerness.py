@@ -10,8 +10,9 @@ pages found hot. Its z-score is a factor once, because a square would always be 
 """
 
 from collections import deque
-from dataclasses import dataclass
-from statistics import fmean, pstdev
+from collections.abc import Collection
+from math import fsum, sqrt
+from typing import NamedTuple
 
 #: Values in prev: at the default interval of migration (2 s), half a minute. The paper only says
 #: "recent".
@@ -21,8 +22,7 @@ REMEMBERED = 16
 MIN_REMEMBERED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The machine's counters of an interval. It has both counters, or neither."""
 
     llc_miss: float | None = None
@@ -58,10 +58,20 @@ class Series:
         while there are too few values or all were equal."""
         score = 0.0
         if len(self._previous) >= MIN_REMEMBERED:
-            deviation = pstdev(self._previous)
-            score = (value - fmean(self._previous)) / deviation if deviation > 0.0 else 0.0
+            mean, deviation = _mean_and_deviation(self._previous)
+            score = (value - mean) / deviation if deviation > 0.0 else 0.0
         self._previous.append(value)
         return score
+
+
+def _mean_and_deviation(values: Collection[float]) -> tuple[float, float]:
+    """Returns the mean and the population's standard deviation. The module `statistics` has both;
+    its import costs the program as much as the rest of this package."""
+    mean = fsum(values) / len(values)
+    if min(values) == max(values):
+        # The mean may be rounded, and values that are equal deviate by nothing.
+        return mean, 0.0
+    return mean, sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
 
 
 class Eagerness:

@@ -6,8 +6,7 @@ It follows the paper's pipeline (figure 1): histogram, eagerness, threshold, dem
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..demotion import Demotion
 from .buckets import Histogram
@@ -21,7 +20,7 @@ MAX_MOVES = 16384
 
 
 class Table(Protocol):
-    """The methods of a page table that a round uses; see `policy.page_table.PageTable`."""
+    """The methods of a page table that a round uses; see `native.NativeTable`."""
 
     def histogram(self) -> Histogram: ...
     def judge(self, h: int) -> None: ...
@@ -31,8 +30,7 @@ class Table(Protocol):
     def refuse(self, addresses: array[int]) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """The result of a round; counts are of pages."""
 
     threshold: int

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ..native import NativeTable
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(NamedTuple):
     """The result of sampling for an interval."""
 
     tested: int
-    """Pages (or objects) that were sampled."""
+    """Pages that were sampled; objects, for a signal of objects."""
     touched: int
     """The sampled pages that were found in use."""
     faults: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
-
 
 def all_types() -> dict[int, type]:
     """Returns all types by address, because a metaclass may define equality and hashes, which must
@@ -17,8 +15,3 @@ def all_types() -> dict[int, type]:
                 found[id(subclass)] = subclass
                 waiting.append(subclass)
     return found
-
-
-def types_of_objects() -> array[int]:
-    """Returns the addresses of all types."""
-    return array("Q", all_types())

@@ -233,29 +233,36 @@ for thing in made():
 print(json.dumps(found))
 """
 
-# Both arrays are used alike, and one of them is placed in slow memory.
+# Both mappings are used alike, and one of them is placed in slow memory.
 HOLDING = """
-import faulthandler, json, time
-from array import array
+import faulthandler, json, mmap, time
 import tierwise.emt as emt
 
 faulthandler.dump_traceback_later(LIMIT, exit=True)
-placed, other = (array("d", bytes(4 << 20)) for _ in range(2))
+
+def made():
+    memory = mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Tracking leaves huge pages alone.
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    memory[:] = bytes(len(memory))
+    return memory
+
+placed, other = made(), made()
 with emt.tiering(
     [1], mem_pressure="4MiB", sample_interval=0.1, overhead_budget=1.0, demotion="lazy"
 ) as t:
     held = emt.place(placed, "slow").held
-    while t.stats().intervals < INTERVALS and t.stats().active:
+    while t.stats().active and emt.where(other).get(1, 0) > 0.05 * len(other):
         for thing in (placed, other):
-            for n in range(0, len(thing), 256):
-                thing[n] = 1.0
+            for n in range(0, len(thing), 2048):
+                thing[n] = 1
         time.sleep(0.001)
     stats = t.stats()
 print(json.dumps({
     "held": held, "placed": emt.where(placed), "other": emt.where(other),
     "promoted": stats.promoted, "active": stats.active, "reason": stats.reason,
 }))
-""".replace("LIMIT", str(LIMIT_S)).replace("INTERVALS", str(INTERVALS))
+""".replace("LIMIT", str(LIMIT_S))
 
 
 def _python(guest: Guest, text: str, *before: str) -> Any:

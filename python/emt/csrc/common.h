@@ -36,6 +36,7 @@ int add_table(PyObject *module);
 int add_tracker(PyObject *module);
 int add_moves(PyObject *module);
 int add_buffers(PyObject *module);
+int add_storage(PyObject *module);
 int add_numpy_memory(PyObject *module);
 
 #endif

@@ -6,6 +6,7 @@
 int table_init(struct table *table)
 {
     memset(table, 0, sizeof *table);
+    table->began_ns = monotonic_ns();
     return pthread_mutex_init(&table->lock, NULL);
 }
 
@@ -81,10 +82,20 @@ void table_see(struct table *table, struct chunk *chunk, unsigned index, float s
         chunk->hotness[index] = 0.0f;
         chunk->cold[index] = chunk->refusals[index] = chunk->rests[index] = 0;
         chunk->tier[index] = TIER_FAST;
+        chunk->touched[index] = table_now(table);
         table->pages++;
+    }
+    if (seen > 0.0f) {
+        chunk->touched[index] = table_now(table);
     }
     chunk->flags[index] |= PAGE_SAMPLED;
     chunk->hotness[index] = k * seen + (1.0f - k) * chunk->hotness[index];
+}
+
+uint16_t table_now(const struct table *table)
+{
+    int64_t ticks = (monotonic_ns() - table->began_ns) / TICK_NS;
+    return ticks < UINT16_MAX ? (uint16_t)ticks : UINT16_MAX;
 }
 
 unsigned table_bucket(float hotness)

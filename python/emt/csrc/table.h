@@ -1,4 +1,4 @@
-/* The software page table for whole pages: nine bytes per page, in chunks of 2 MiB of addresses.
+/* The software page table for whole pages: eleven bytes per page, in chunks of 2 MiB of addresses.
  *
  * It gives the same answers as the plain table of reproduction/, without the interpreter's lock. No
  * function calls Python. */
@@ -39,7 +39,11 @@ struct chunk {
     uint8_t refusals[CHUNK_PAGES]; /* moves in a row that were requested and failed */
     uint8_t rests[CHUNK_PAGES];    /* rounds in which no move is requested */
     uint8_t flags[CHUNK_PAGES];
+    uint16_t touched[CHUNK_PAGES]; /* when it was last found touched, or first found; in TICKs */
 };
+
+/* The unit of `touched`: 36 hours fit into 16 bits. */
+#define TICK_NS INT64_C(2000000000)
 
 struct held_range {
     uint64_t start, end;
@@ -51,6 +55,7 @@ struct table {
     size_t count, room;
     size_t pages; /* with PAGE_KNOWN */
     size_t last;  /* where the last search ended: callers look up neighbours in succession */
+    int64_t began_ns;
     struct held_range *held; /* by address, none overlap: the program has placed these itself */
     size_t held_count;
 };
@@ -64,6 +69,9 @@ struct chunk *table_chunk(struct table *table, uintptr_t address, bool make);
 
 /* Applies equation 1 to one page, and makes it known. The caller holds the lock. */
 void table_see(struct table *table, struct chunk *chunk, unsigned index, float seen, float k);
+
+/* Ticks since the table was made, at most UINT16_MAX. */
+uint16_t table_now(const struct table *table);
 
 unsigned table_bucket(float hotness);
 

@@ -130,7 +130,7 @@ PyObject *table_take(PyObject *self, PyObject *args)
                 break;
             }
             unsigned i = (unsigned)((addresses[n] - chunk->base) >> PAGE_SHIFT);
-            table_see(table, chunk, i, 0.0f, 0.0f);
+            table_see(table, chunk, i, seen[n], 0.0f);
             chunk->hotness[i] += k * seen[n];
             chunk->flags[i] &= (uint8_t)~PAGE_UNJUDGED;
         }

@@ -238,6 +238,38 @@ static PyObject *pages(PyObject *self, PyObject *Py_UNUSED(none))
     return result;
 }
 
+PyDoc_STRVAR(idle_doc, "idle()\n--\n\n"
+                       "Of all pages by address: addresses (8 bytes each), and the seconds since "
+                       "each was last found touched, or since it was first found if it\nwas never "
+                       "(4 bytes each).");
+static PyObject *idle(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    struct table *table = own(self);
+    Py_ssize_t room = length(self), n = 0;
+    uint64_t *addresses = malloc(((size_t)room + 1) * sizeof *addresses);
+    uint32_t *seconds = malloc(((size_t)room + 1) * sizeof *seconds);
+    PyObject *result = NULL;
+    if (addresses == NULL || seconds == NULL) {
+        PyErr_NoMemory();
+    } else {
+        Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&table->lock);
+        uint16_t now = table_now(table);
+        EACH_PAGE(table, {
+            if (n < room) {
+                addresses[n] = chunk->base + i * PAGE_BYTES;
+                seconds[n++] =
+                    (uint32_t)((now - chunk->touched[i]) * (TICK_NS / INT64_C(1000000000)));
+            }
+        })
+        pthread_mutex_unlock(&table->lock);
+        Py_END_ALLOW_THREADS result =
+            Py_BuildValue("(y#y#)", (char *)addresses, n * 8, (char *)seconds, n * 4);
+    }
+    free(addresses);
+    free(seconds);
+    return result;
+}
+
 PyDoc_STRVAR(heat_doc, "heat(bins)\n--\n\nThe mean hotness (4 bytes, float) of each of so many "
                        "equal parts of the pages, by address.");
 static PyObject *heat(PyObject *self, PyObject *arg)
@@ -365,6 +397,7 @@ static PyMethodDef methods[] = {
     {"hold", table_hold, METH_O, table_hold_doc},
     {"hotness", hotness, METH_O, hotness_doc},
     {"pages", pages, METH_NOARGS, pages_doc},
+    {"idle", idle, METH_NOARGS, idle_doc},
     {"heat", heat, METH_O, heat_doc},
     {"memory_bytes", memory_bytes, METH_NOARGS, memory_doc},
     {"locate", locate, METH_VARARGS, locate_doc},

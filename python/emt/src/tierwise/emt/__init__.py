@@ -88,8 +88,14 @@ def stats() -> Stats:
 
 
 def report(path: str | os.PathLike[str]) -> None:
-    """Draws the heat map of the tracking that is on, or was last: a file that ends in .html, or in
-    .png (needs matplotlib).
+    """Writes a report of the tracking that is on, or was last; the end of the name is its format:
+
+    - .html has the heat map, the types of hot pages, and cold memory by owner, allocation site and
+      type, with a flame graph; .png has the heat map (needs matplotlib);
+    - .txt has the tables of cold memory for a terminal, .json for programs, and .folded the stacks
+      for programs that draw flame graphs.
+
+    Allocation sites are known of objects that were allocated while `tracemalloc` was on.
 
     Raises:
         NotTracking: There was none, or it was too short to draw.
@@ -102,7 +108,7 @@ def report(path: str | os.PathLike[str]) -> None:
     # Imported here: most programs draw no report, and it costs as much as the rest of the package.
     from .heatmap import report as draw
 
-    draw(path, tracking.history, tracking.stats(), tracking.contents)
+    draw(path, tracking.history, tracking.stats(), tracking.contents, tracking.coldness)
 
 
 def place(

@@ -55,7 +55,12 @@ def parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
     run.add_argument("--demotion", choices=DEMOTIONS, default="adaptive")
-    run.add_argument("--report", type=Path, help="draw the heat map into this file, .html or .png")
+    run.add_argument(
+        "--report",
+        type=Path,
+        help="write a report into this file: .html or .png with the heat map; .txt, .json or "
+        ".folded with cold memory by owner, allocation site and type",
+    )
     run.add_argument(
         "--metrics", type=Path, help="write the stats into this file, as OpenMetrics text"
     )

@@ -51,7 +51,7 @@ def _write_results(pid: int) -> None:
         if name := os.environ.get(PREFIX + "REPORT"):
             from .heatmap import report
 
-            report(name, tracking.history, stats, tracking.contents)
+            report(name, tracking.history, stats, tracking.contents, tracking.coldness)
     except (EmtError, OSError, ValueError) as error:
         print(f"tierwise.emt: {error}", file=sys.stderr)
 

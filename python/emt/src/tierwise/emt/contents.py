@@ -19,6 +19,8 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
+from .memory import is_ndarray, memory_of
+
 PAGE_BYTES = 4096
 #: Limit of examined objects among the collector's containers, and among one object's references.
 #: They are taken at equal distances, and each stands for those between.
@@ -26,10 +28,6 @@ MAX_CONTAINERS = 50_000
 MAX_REFERENTS = 2_000
 #: Limit of examined objects in all: two seconds, at some six microseconds each.
 MAX_OBJECTS = 300_000
-#: Types for which `sys.getsizeof` runs no code of the program.
-_KNOWN_SIZE = frozenset(
-    {bytes, bytearray, str, int, float, complex, list, dict, tuple, set, frozenset}
-)
 
 
 @dataclass(slots=True)
@@ -95,7 +93,7 @@ def contents(addresses: array[int], hotness: array[float], parts: int) -> Conten
     """The contents of these pages, which are ascending.
 
     >>> kept = bytearray(8192)
-    >>> start, _ = _data(kept)
+    >>> _, (start, _) = memory_of(kept)
     >>> pages = array("Q", [start & -4096, (start & -4096) + 4096])
     >>> found = contents(pages, array("f", [0.0, 8.0]), parts=2)
     >>> found.types["bytearray"].size > 0 and found.largest(1)
@@ -104,13 +102,12 @@ def contents(addresses: array[int], hotness: array[float], parts: int) -> Conten
     pages = _Pages(addresses, hotness, parts)
     if addresses:
         for thing, weight in islice(_objects(), MAX_OBJECTS):
-            name = _name(type(thing))
-            pages.add(name, id(thing), _size(thing), weight)
+            name = name_of(type(thing))
+            for at, size in memory_of(thing):
+                # Large memory is on pages of its own, so it stands only for itself.
+                pages.add(name, at, size, weight if size <= PAGE_BYTES else 1)
             pages.contents.types[name].objects += weight
             pages.contents.exact &= weight == 1
-            if data := _data(thing):
-                # Data is mostly on pages of its own, so it stands only for itself.
-                pages.add(name, *data, 1)
     return pages.contents
 
 
@@ -155,41 +152,12 @@ def _new(things: Iterable[Any], weight: int, seen: set[int]) -> Iterator[tuple[A
         if id(thing) not in seen:
             seen.add(id(thing))
             yield thing, weight
-            if _is_ndarray(thing):
+            if is_ndarray(thing):
                 # The collector does not know NumPy's arrays: a view's data belongs to another.
                 yield from _new([thing.base], 1, seen)
 
 
-def _name(kind: type) -> str:
+def name_of(kind: type) -> str:
     """Returns the name of a class with its module, without a call of the program's metaclass."""
     module, name = (type.__getattribute__(kind, key) for key in ("__module__", "__qualname__"))
     return name if module in ("builtins", None) else f"{module}.{name}"
-
-
-def _size(thing: Any) -> int:
-    if type(thing) in _KNOWN_SIZE:
-        return sys.getsizeof(thing)
-    # The part that `object.__sizeof__` adds is correct only for some types of variable size.
-    size = type.__getattribute__(type(thing), "__basicsize__")
-    return size if isinstance(size, int) else 0
-
-
-def _data(thing: Any) -> tuple[int, int] | None:
-    """Returns the address and size of an object's data outside of the object."""
-    if type(thing) is array:
-        start, length = thing.buffer_info()
-        return (start, length * thing.itemsize) if length else None
-    if _is_ndarray(thing):
-        return (thing.ctypes.data, thing.nbytes) if thing.flags.owndata and thing.nbytes else None
-    if type(thing) is bytearray and thing:
-        import ctypes
-
-        # The view keeps the buffer at its address until the view is dropped.
-        view = (ctypes.c_char * len(thing)).from_buffer(thing)
-        return ctypes.addressof(view), len(thing)
-    return None
-
-
-def _is_ndarray(thing: Any) -> bool:
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and type(thing) is getattr(numpy, "ndarray", None)

@@ -7,11 +7,19 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from . import cold_report
+from .coldness import Coldness
 from .contents import Contents
 from .errors import NotTracking, Unavailable
 from .history import BINS, DRAWN_BINS, History
 from .stats import Stats
 
+#: The formats of cold memory alone, by the end of a file's name.
+COLD_FORMATS: dict[str, Callable[[Coldness], str]] = {
+    ".txt": cold_report.text,
+    ".json": cold_report.to_json,
+    ".folded": cold_report.folded,
+}
 #: Limit of columns of the drawing, in which time runs from left to right.
 MAX_COLUMNS = 160
 CELL_W, CELL_H = 6, 4
@@ -37,13 +45,18 @@ ANCHORS = (
 
 
 def report(
-    path: str | os.PathLike[str], history: History, stats: Stats, contents: Callable[[], Contents]
+    path: str | os.PathLike[str],
+    history: History,
+    stats: Stats,
+    contents: Callable[[], Contents],
+    coldness: Callable[[], Coldness],
 ) -> None:
-    """Draws a history into a file; the suffix of its name sets the format. `contents` finds the
-    objects of `DRAWN_BINS` parts, for HTML."""
+    """Writes a report into a file; the suffix of its name sets the format. `contents` finds the
+    objects of `DRAWN_BINS` parts, for HTML, and `coldness` cold memory."""
     file = Path(path)
-    if file.suffix not in (".html", ".png"):
-        raise ValueError(f"{file} ends in {file.suffix!r}; allowed: .html, .png")
+    if file.suffix not in (".html", ".png", *COLD_FORMATS):
+        allowed = ", ".join((".html", ".png", *COLD_FORMATS))
+        raise ValueError(f"{file} ends in {file.suffix!r}; allowed: {allowed}")
     if not history.rows:
         raise NotTracking(
             "there is nothing to draw yet: a row is recorded every four sampling intervals in "
@@ -53,8 +66,10 @@ def report(
     try:
         if file.suffix == ".png":
             _png(beside, history, stats)
+        elif file.suffix == ".html":
+            beside.write_text(page(history, stats, contents(), coldness()), encoding="utf-8")
         else:
-            beside.write_text(page(history, stats, contents()), encoding="utf-8")
+            beside.write_text(COLD_FORMATS[file.suffix](coldness()), encoding="utf-8")
         beside.replace(file)
     finally:
         beside.unlink(missing_ok=True)
@@ -92,7 +107,7 @@ def colour(value: float) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
 
 
-def page(history: History, stats: Stats, contents: Contents) -> str:
+def page(history: History, stats: Stats, contents: Contents, coldness: Coldness) -> str:
     """Returns the HTML, which needs no other file."""
     rows = "".join(
         f"<tr><th>{html.escape(name)}</th><td>{html.escape(value)}</td></tr>"
@@ -108,6 +123,7 @@ def page(history: History, stats: Stats, contents: Contents) -> str:
         "td.n{text-align:right;padding-right:2em}"
         "svg{max-width:100%;height:auto}"
         "text{font-size:12px;fill:#444}"
+        f"{cold_report.STYLE}"
         "</style>"
         "<h1>Hotness over time</h1>"
         "<p>Each column is a moment; from bottom to top are the program's pages by address, "
@@ -115,7 +131,7 @@ def page(history: History, stats: Stats, contents: Contents) -> str:
         "Light is hot, on a logarithmic scale. The strip on the right has a colour for each type "
         "that takes most of the bytes there; "
         "point at it for the name.</p>"
-        f"{svg(history, contents)}{types_table(contents)}"
+        f"{svg(history, contents)}{cold_report.page_parts(coldness)}{types_table(contents)}"
         f"<h2>The run</h2><table>{rows}</table></html>\n"
     )
 

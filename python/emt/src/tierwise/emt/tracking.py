@@ -32,6 +32,7 @@ from .support import extension
 from .topology import PAGE_BYTES, Topology, tiers
 
 if TYPE_CHECKING:
+    from .coldness import Coldness
     from .contents import Contents
 
 #: Sampling phases between rounds of migration: the number of samples of an object.
@@ -114,7 +115,8 @@ class Tracking:
         self._topology = tiers(settings.slow_nodes, settings.fast_nodes)
         self._parts = parts
         self._signal = parts.signal(settings)
-        self.table = NativeTable(self._signal.judged)
+        self._judged = self._signal.judged
+        self.table = NativeTable(self._judged)
         self._callback = callback
         self._migration = self._make_migration() if settings.slow_nodes else None
         self._held = array("Q")
@@ -158,6 +160,20 @@ class Tracking:
 
         addresses, hotness, _ = self.table.inner.pages()
         return find_contents(array("Q", addresses), array("f", hotness), DRAWN_BINS)
+
+    def coldness(self) -> "Coldness":
+        """Returns the cold and hot memory of the program's objects now."""
+        # Imported here, as above.
+        from .coldness import coldness
+
+        addresses, idle_s = self.table.inner.idle()
+        return coldness(
+            array("Q", addresses),
+            array("I", idle_s),
+            self._signal.name,
+            time.monotonic() - self._began,
+            self._judged(),
+        )
 
     @property
     def inherited(self) -> bool:

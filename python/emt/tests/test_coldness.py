@@ -88,6 +88,21 @@ def test_finding_owners_runs_no_code(module: ModuleType) -> None:
     assert sum(kind is Thing for kind in kinds) == 6
 
 
+def test_a_lazy_module_stays_unloaded(module: ModuleType) -> None:
+    class Lazy(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            raise AssertionError(f"{name} was read")
+
+    lazy = Lazy("lazy_shop")
+    object.__setattr__(lazy, "ITEMS", [3.25])
+    sys.modules["lazy_shop"] = lazy
+    try:
+        owners = {one.owner for one in owned(ALL)}
+    finally:
+        del sys.modules["lazy_shop"]
+    assert "lazy_shop.ITEMS" in owners
+
+
 def pages_of(thing: Any) -> list[int]:
     """Returns the pages of an object's data."""
     start, size = memory_of(thing)[-1]

@@ -63,13 +63,12 @@ def _roots() -> Iterator[tuple[Any, int, str]]:
                     yield value, 1, f"{where} {name}"
             above = above.f_back
     library = set(sys.stdlib_module_names)
-    names = sorted(
-        sys.modules, key=lambda name: (name != "__main__", name.split(".")[0] in library)
-    )
-    for module in names:
-        space = getattr(sys.modules.get(module), "__dict__", None)
-        for name, value in list(space.items()) if type(space) is dict else ():
-            if isinstance(name, str) and not (name.startswith("__") and name.endswith("__")):
+    names = [name for name in list(sys.modules) if isinstance(name, str)]
+    for module in sorted(
+        names, key=lambda name: (name != "__main__", name.split(".")[0] in library)
+    ):
+        for name, value in _attributes(sys.modules.get(module), sys.maxsize):
+            if not (name.startswith("__") and name.endswith("__")):
                 yield value, 1, f"{module}.{name}"
 
 
@@ -101,13 +100,14 @@ def _ends(thing: Any) -> bool:
     return issubclass(type(thing), _ENDS)
 
 
-def _attributes(thing: Any) -> list[tuple[str, Any]]:
-    """Returns the attributes of an object that are in its dict."""
+def _attributes(thing: Any, most: int = MAX_REFERENTS) -> list[tuple[str, Any]]:
+    """Returns the attributes of an object that are in its dict, unless there are more. A module
+    that is imported when it is first used stays as it is."""
     try:
         space = object.__getattribute__(thing, "__dict__")
     except AttributeError:
         return []
-    if type(space) is not dict or len(space) > MAX_REFERENTS:
+    if type(space) is not dict or len(space) > most:
         return []
     return [(name, value) for name, value in list(space.items()) if isinstance(name, str)]
 

@@ -80,6 +80,9 @@ pub struct SimulatedHost {
     observation: Observation,
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
+    /// CPU time that threads beside the workloads took from each and that it has not waited for
+    /// yet, in nanoseconds.
+    stolen_ns: Vec<f64>,
     managed: Option<managed::ManagedTier>,
     stats: Stats,
     /// True if an event occurred that should not wait.
@@ -114,6 +117,7 @@ impl SimulatedHost {
             stats: Stats::new(workloads.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: execute::InFlightCopies::new(tiers),
+            stolen_ns: vec![0.0; workloads.len()],
             managed: None,
             machine,
             topology,
@@ -259,6 +263,7 @@ impl World for SimulatedHost {
         out.clear();
         std::mem::swap(out, &mut self.observation);
         out.move_cost = self.move_cost();
+        out.kernel_costs = self.kernel_costs();
         self.read_tiers(&mut out.tiers);
         self.read_tenants(&mut out.tenants);
         self.memory.recycle();

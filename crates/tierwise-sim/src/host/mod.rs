@@ -23,7 +23,7 @@ use tierwise_core::world::World;
 
 use crate::costs::Costs;
 use crate::error::SimError;
-use crate::machine::Machine;
+use crate::machine::{Machine, TierModel};
 use crate::memory::Memory;
 use crate::monitor::Monitors;
 use crate::run::Watch;
@@ -110,8 +110,11 @@ impl SimulatedHost {
         let topology = machine.topology();
         let tiers = topology.tiers.len();
         let (workloads, schedules): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+        let mut memory = Memory::new(&topology, workloads.len());
+        let reserve = |tier: &TierModel| tier.reserve.in_pages(machine.page_size);
+        memory.set_reserve(machine.tiers.iter().map(reserve).collect());
         Self {
-            memory: Memory::new(&topology, workloads.len()),
+            memory,
             monitors: Monitors::new(workloads.len(), seed),
             fresh: vec![Work::none(tiers); workloads.len()],
             stats: Stats::new(workloads.len(), tiers),

@@ -89,6 +89,25 @@ static void close_window(enum wire_reason reason)
         atomic_store(&is_recording, false);
 }
 
+/* Pages that a program gives back in a window before the window ends early: 1 MiB. In a window the
+ * allocations come first and the unmaps last; memory that is freed and allocated again at once
+ * would be in the wrong order otherwise. Less than that is not worth a window. */
+static const size_t freed_pages = 256;
+
+/* Windows that end early have at least this part of a whole one's instructions, which limits their
+ * number in a program that maps and unmaps all the time. */
+static const uint64_t shortest_part = 64;
+
+/* Ends the window if it has unmapped many pages. The caller holds the lock. */
+static void end_after_unmaps(void)
+{
+    if (window_counts().unmaps >= freed_pages &&
+        threads_instructions() >= window_instructions / shortest_part) {
+        overrun = 0;
+        close_window(WIRE_FULL);
+    }
+}
+
 static void cut_now(void)
 {
     pthread_mutex_lock(&lock);
@@ -281,6 +300,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
     pthread_mutex_lock(&lock);
     threads_drain();
     syscall_enter(thread, number);
+    end_after_unmaps();
     pthread_mutex_unlock(&lock);
 }
 
@@ -292,6 +312,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
     pthread_mutex_lock(&lock);
     threads_drain();
     syscall_leave(thread_of(vcpu), number, result);
+    end_after_unmaps();
     pthread_mutex_unlock(&lock);
 }
 

@@ -86,6 +86,18 @@ static void scenario_unmap(void)
     store_each(memory, 10);
 }
 
+/* 300 pages written and unmapped, then 300 other pages written. */
+static void scenario_reuse(void)
+{
+    volatile uint64_t *old = anonymous(300);
+    volatile uint64_t *new = anonymous(300);
+    print_address("old", old);
+    print_address("new", new);
+    store_each(old, 300);
+    munmap((void *)old, 300 * PAGE);
+    store_each(new, 300);
+}
+
 /* 10 pages written; the first 4 discarded, and the first 2 of them written again. */
 static void scenario_discard(void)
 {
@@ -259,6 +271,8 @@ int main(int argc, char **argv)
         scenario_crossing();
     else if (!strcmp(argv[1], "unmap"))
         scenario_unmap();
+    else if (!strcmp(argv[1], "reuse"))
+        scenario_reuse();
     else if (!strcmp(argv[1], "discard"))
         scenario_discard();
     else if (!strcmp(argv[1], "move"))

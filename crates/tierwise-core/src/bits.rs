@@ -40,6 +40,13 @@ impl PageBits {
         self.end = self.end.max(word + 1);
     }
 
+    /// Removes a page.
+    pub fn unset(&mut self, page: PageId) {
+        if let Some(word) = self.words.get_mut(page.index() / 64) {
+            *word &= !(1 << (page.index() % 64));
+        }
+    }
+
     /// Returns true if the page is in the set.
     pub fn contains(&self, page: PageId) -> bool {
         self.words.get(page.index() / 64).is_some_and(|w| w & (1 << (page.index() % 64)) != 0)

@@ -215,6 +215,27 @@ impl Clone for TenantReading {
     }
 }
 
+/// CPU time of the kernel's own work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelCosts {
+    /// Migrating one base page, one of a batch.
+    pub move_page: Duration,
+    /// Poisoning one base page of a range.
+    pub poison: Duration,
+    /// Reading one page table entry's reference bit.
+    pub scan_entry: Duration,
+}
+
+impl KernelCosts {
+    /// CPU time of moving base pages and reading reference bits.
+    pub fn of(&self, moved: u64, read: u64) -> Duration {
+        let times = |cost: Duration, n: u64| {
+            Duration::from_nanos((cost.as_nanos() as u64).saturating_mul(n))
+        };
+        times(self.move_page, moved) + times(self.scan_entry, read)
+    }
+}
+
 /// Everything that a world reports since the last report. Lists are in the order of the events.
 #[derive(Debug, Clone, Default)]
 pub struct Observation {
@@ -251,6 +272,9 @@ pub struct Observation {
     /// CPU time of migrating one base page on this machine, unmapping and copying included; `None`
     /// if the world does not know it.
     pub move_cost: Option<Duration>,
+    /// CPU time of the kernel's own work, for policies that stand for kernel code. Zero where the
+    /// world does not know it.
+    pub kernel_costs: KernelCosts,
     /// DAMON's regions, if an aggregation interval ended; all of them, ascending.
     pub regions: Vec<Region>,
     /// Exact counts, ascending by page.
@@ -278,6 +302,7 @@ impl Observation {
         self.samples_are_ticks = false;
         self.checks = 0;
         self.move_cost = None;
+        self.kernel_costs = KernelCosts::default();
         self.regions.clear();
         self.counts.clear();
         // Every world overwrites readings in place, which keeps their inner lists.
@@ -325,6 +350,10 @@ pub struct Signals {
     /// Hint faults of the pages that plans poison. The world reports each when it occurs, not at
     /// the next tick.
     pub hint_faults: bool,
+    /// Hint faults after which the world reports at the latest, so that the policy can act between
+    /// faults that follow each other closely; zero for no such limit. Worlds that report each
+    /// fault by itself need not read it.
+    pub faults_per_report: u32,
     /// Last-level misses per hardware sample; zero for no samples.
     pub sample_period: u32,
     /// DAMON regions.
@@ -340,13 +369,17 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Joins two requirements. Takes the shorter of two sample periods, and `self`'s of two
-    /// intervals of DAMON.
+    /// Joins two requirements. Takes the shorter of two sample periods, the smaller of two numbers
+    /// of faults, and `self`'s of two intervals of DAMON.
     pub fn and(self, other: Self) -> Self {
         Self {
             reference_bits: self.reference_bits | other.reference_bits,
             dirty_bits: self.dirty_bits | other.dirty_bits,
             hint_faults: self.hint_faults | other.hint_faults,
+            faults_per_report: match (self.faults_per_report, other.faults_per_report) {
+                (0, n) | (n, 0) => n,
+                (a, b) => a.min(b),
+            },
             sample_period: match (self.sample_period, other.sample_period) {
                 (0, n) | (n, 0) => n,
                 (a, b) => a.min(b),

@@ -240,6 +240,11 @@ impl PageTable {
         set
     }
 
+    /// Counts the read of an entry that is of no interest, as a walk of a page table makes it.
+    pub(crate) fn pass_over(&mut self) {
+        self.scan.scanned += 1;
+    }
+
     /// Runs CLOCK's hand over a run of entries: [`Flag::Referenced`] becomes "accessed since the
     /// hand last passed", and the reference bits are cleared. The reads add to the scan cost, as
     /// those of [`PageTable::take_referenced`] do.
@@ -284,6 +289,11 @@ impl PageTable {
         if let Some(word) = self.words.get_mut(page.index()) {
             *word = if on { *word | flag as u32 } else { *word & !(flag as u32) };
         }
+    }
+
+    /// The cost of the scans since the last [`PageTable::take_scan_cost`].
+    pub(crate) fn scan_cost(&self) -> ScanCost {
+        self.scan
     }
 
     /// Returns the cost of the scans since the last call.

@@ -72,6 +72,8 @@ const SHIPPED: &[(&str, &str)] = &[
     ("recipes/autotiering-cpm.toml", include_str!("../recipes/autotiering-cpm.toml")),
     ("recipes/autotiering-opm.toml", include_str!("../recipes/autotiering-opm.toml")),
     ("recipes/tpp.toml", include_str!("../recipes/tpp.toml")),
+    ("recipes/kernel-tiering-6.12.toml", include_str!("../recipes/kernel-tiering-6.12.toml")),
+    ("recipes/kernel-tiering.toml", include_str!("../recipes/kernel-tiering.toml")),
     ("recipes/memtis.toml", include_str!("../recipes/memtis.toml")),
     ("recipes/2lm.toml", include_str!("../recipes/2lm.toml")),
     ("recipes/flat.toml", include_str!("../recipes/flat.toml")),

@@ -56,6 +56,9 @@ pub struct TierModel {
     pub channels: u32,
     /// Measured watermarks, in bytes: min, low, high, promo. `None`: the kernel's derivation.
     pub watermarks: Option<[Bytes; 4]>,
+    /// Memory that stays free above the watermarks, because it is kept for requests that need a
+    /// lower zone (`lowmem_reserve` in `mm/page_alloc.c`).
+    pub reserve: Bytes,
 }
 
 /// A machine.
@@ -237,6 +240,7 @@ impl Machine {
             write_gbps: t.write_gbps,
             channels: t.channels,
             watermarks: None,
+            reserve: Bytes(0),
         });
         Some(Self {
             page_size: Bytes(4096),

@@ -54,6 +54,8 @@ pub struct Memory {
     used: Vec<Pages>,
     capacity: Vec<Pages>,
     marks: Vec<[Pages; 5]>,
+    /// Free pages beyond the watermarks that only the last resort takes, by tier.
+    reserve: Vec<Pages>,
     /// By workload, then by tier.
     usage: Vec<Vec<Pages>>,
     /// The caps of the workloads; empty when no workload has one.
@@ -80,9 +82,15 @@ impl Memory {
             used: vec![Pages(0); topology.tiers.len()],
             capacity: topology.tiers.iter().map(|t| t.capacity).collect(),
             marks: topology.tiers.iter().map(|t| levels.map(|l| t.watermarks.at(l))).collect(),
+            reserve: vec![Pages(0); topology.tiers.len()],
             usage: vec![vec![Pages(0); topology.tiers.len()]; workloads],
             caps: Vec::new(),
         }
+    }
+
+    /// Sets the free pages beyond the watermarks that allocations and migrations leave, by tier.
+    pub fn set_reserve(&mut self, reserve: Vec<Pages>) {
+        self.reserve = reserve;
     }
 
     /// Free base pages of a tier.
@@ -96,7 +104,9 @@ impl Memory {
     }
 
     fn has_free(&self, tier: TierId, frames: u64, leave: WatermarkLevel) -> bool {
-        self.free(tier).0 >= frames + self.marks[tier.index()][leave as usize].0
+        let i = tier.index();
+        let reserve = if leave == WatermarkLevel::None { 0 } else { self.reserve[i].0 };
+        self.free(tier).0 >= frames + self.marks[i][leave as usize].0 + reserve
     }
 
     /// Base pages of a workload by tier.

@@ -264,6 +264,14 @@ impl Workload {
         }
     }
 
+    /// Nanoseconds until a share of its window is done; the window takes `window_ns` as a whole.
+    pub fn reaches_ns(&self, share: f64, window_ns: f64) -> u64 {
+        let WorkloadKind::Windows { pending_stall_ns } = &self.kind else { return u64::MAX };
+        let rest = pending_stall_ns + (share - self.done).max(0.0) * window_ns;
+        // Rounded up, so that the share is reached when the time is over.
+        (rest.ceil() as u64).saturating_add(1)
+    }
+
     /// The page's place in its access cycle, 0 to 1. Neighbours get unrelated phases.
     pub fn phase(&self, local: u32) -> f64 {
         (mix(u64::from(local) ^ self.phase_seed) >> 11) as f64 / (1u64 << 53) as f64

@@ -73,6 +73,21 @@ fn a_page_ends_with_its_mapping() {
 }
 
 #[test]
+fn window_ends_when_memory_is_freed() {
+    let trace = recorded("reuse", |options| options.window_instructions = 20_000);
+    let page = |vpn| trace.allocations_at(vpn)[0].page;
+    let (old, new) = (page(trace.vpn("old")), page(trace.vpn("new")));
+    let freed = trace.windows.iter().position(|window| window.unmaps.contains(&old)).unwrap();
+    let allocates = |window: &Window| window.allocations.iter().any(|a| a.page == new);
+    let allocated = trace.windows.iter().position(allocates).unwrap();
+    assert!(freed < allocated, "freed in window {freed}, allocated in {allocated}");
+    assert!(trace.windows[freed].instructions < 20_000, "it ends early");
+    // In a window that is too long for that the order is lost.
+    let one = recorded("reuse", |_| {});
+    assert_eq!(one.windows.len(), 1);
+}
+
+#[test]
 fn discarded_memory_is_new_when_touched() {
     let trace = recorded("discard", |_| {});
     let allocations: Vec<usize> =

@@ -76,6 +76,7 @@ impl FittedModules {
             write_gbps: self.module.write_gbps * all,
             channels: self.count as u32,
             watermarks: None,
+            reserve: Bytes(0),
         }
     }
 

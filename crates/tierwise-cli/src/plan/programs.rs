@@ -190,6 +190,7 @@ fn resident(
         write_gbps: 1.0,
         channels: 1,
         watermarks: None,
+        reserve: Bytes(0),
     });
     let mut scenario = scenario(tiers.to_vec(), granule_order, vec![workload.clone()], duration);
     scenario.sizes = vec![TierSize::ShareOfResident(2.0); 2];

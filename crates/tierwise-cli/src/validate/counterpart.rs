@@ -4,25 +4,44 @@ use std::collections::BTreeMap;
 
 use tierwise_core::recipe::Recipe;
 
-use super::record::GuestRun;
+use super::guest::DMA_ZONE_MIB;
+use super::record::{GuestRun, ProgramRecord};
 use crate::failure::Failure;
+
+/// The series of kernels whose tiering differs from that of later ones.
+const OLDER: &str = "6.12";
 
 /// A policy of the guests and the recipe that simulates it.
 struct Row {
     policy: &'static str,
     recipe: &'static str,
+    /// The recipe for guests with an [`OLDER`] kernel.
+    older: &'static str,
+    /// True if it is the kernel's own tiering.
+    of_kernel: bool,
     /// True if it places pages, as the kernel does; otherwise it places the daemon's blocks.
     by_page: bool,
 }
 
 const TABLE: [Row; 6] = [
-    Row { policy: "first-touch", recipe: "static", by_page: true },
-    Row { policy: "kernel-tiering", recipe: "autonuma", by_page: true },
-    Row { policy: "kernel-default", recipe: "autonuma", by_page: true },
-    Row { policy: "multi-clock", recipe: "multi-clock", by_page: false },
-    Row { policy: "memtis", recipe: "memtis", by_page: false },
-    Row { policy: "tierwise-engine", recipe: "tierwise", by_page: false },
+    Row::of_engine("first-touch", "static", true),
+    Row::of_kernel("kernel-tiering"),
+    Row::of_kernel("kernel-default"),
+    Row::of_engine("multi-clock", "multi-clock", false),
+    Row::of_engine("memtis", "memtis", false),
+    Row::of_engine("tierwise-engine", "tierwise", false),
 ];
+
+impl Row {
+    const fn of_engine(policy: &'static str, recipe: &'static str, by_page: bool) -> Self {
+        Self { policy, recipe, older: recipe, of_kernel: false, by_page }
+    }
+
+    const fn of_kernel(policy: &'static str) -> Self {
+        let (recipe, older) = ("kernel-tiering", "kernel-tiering-6.12");
+        Self { policy, recipe, older, of_kernel: true, by_page: true }
+    }
+}
 
 /// A recipe, ready to be simulated.
 #[derive(Debug)]
@@ -31,13 +50,28 @@ pub struct Counterpart {
     pub by_page: bool,
 }
 
-/// Returns the counterpart of a run's policy; `None` if the simulator has none.
-pub fn of(run: &GuestRun) -> Result<Option<Counterpart>, Failure> {
+/// Returns the counterpart of a run's policy on the record's kernel and machine; `None` if the
+/// simulator has none.
+pub fn of(run: &GuestRun, record: &ProgramRecord) -> Result<Option<Counterpart>, Failure> {
     let Some(row) = TABLE.iter().find(|row| row.policy == run.policy) else { return Ok(None) };
-    let shipped = Recipe::named(row.recipe)?;
-    let text = with_settings(shipped.text(), &run.settings);
-    let recipe = Recipe::parse(&format!("{} ({})", run.policy, row.recipe), &text)?;
+    let name = if record.kernel == OLDER { row.older } else { row.recipe };
+    let shipped = Recipe::named(name)?;
+    let mut text = with_settings(shipped.text(), &run.settings);
+    if row.of_kernel {
+        text += &zones(record);
+    }
+    let recipe = Recipe::parse(&format!("{} ({name})", run.policy), &text)?;
     Ok(Some(Counterpart { recipe, by_page: row.by_page }))
+}
+
+/// The zones of the guest's fast node, as keys of the recipe.
+fn zones(record: &ProgramRecord) -> String {
+    match record.fast_node_mib() {
+        Some(mib) => {
+            format!("dma_zone = \"{DMA_ZONE_MIB}MiB\"\nnode_memory = \"{}MiB\"\n", mib.round())
+        }
+        None => String::new(),
+    }
 }
 
 /// Returns a recipe's text with other values of some keys of its last table.
@@ -62,7 +96,9 @@ mod tests {
     #[test]
     fn every_counterpart_is_a_shipped_recipe() {
         for row in &TABLE {
-            assert!(Recipe::named(row.recipe).is_ok(), "{}", row.recipe);
+            for name in [row.recipe, row.older] {
+                assert!(Recipe::named(name).is_ok(), "{name}");
+            }
         }
     }
 

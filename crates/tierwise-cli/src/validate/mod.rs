@@ -161,7 +161,7 @@ impl Validate {
     ) -> Result<Option<PolicyFidelity>, Failure> {
         let mut job = progress.job(&record.program, policy);
         let Some(first) = record.runs_of(policy).next() else { return Ok(None) };
-        let Some(counterpart) = counterpart::of(first)? else {
+        let Some(counterpart) = counterpart::of(first, record)? else {
             job.done();
             return Ok(None);
         };

@@ -178,10 +178,10 @@ last-level misses that the fast node served. *Own CPU* is the time of the thread
 the program: kswapd, DAMON, the daemon. *Sim.* is the simulator's figure. Kendall's tau compares the
 rankings by run time: 1 is the same order, 0 is unrelated.
 
-Known causes of errors: the recipe `autonuma` stands for the kernel's tiering, and handles faults
-and reclaim in other steps than the kernel does. The daemon's policies get exact samples and bits,
-where the daemon gets DAMON's checks. The daemon's own CPU time is not simulated. A process that
-steers the kernel is not simulated either.
+The recipe `kernel-tiering` stands for the kernel's tiering
+([kernel-tiering.md](kernel-tiering.md)). Known causes of errors: the daemon's policies get exact
+samples and bits, where the daemon gets DAMON's checks. The daemon's own CPU time is not simulated.
+A process that steers the kernel is not simulated either.
 ";
 
 fn page(fidelity: &Fidelity, out: &mut impl Write) -> io::Result<()> {

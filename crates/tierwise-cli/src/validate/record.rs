@@ -76,6 +76,12 @@ pub struct Point {
     pub seconds: f64,
     /// The fast node's free MiB.
     pub free_mib: f64,
+    /// Its page cache.
+    #[serde(default)]
+    pub file_mib: f64,
+    /// Its anonymous memory, that of the program among it.
+    #[serde(default)]
+    pub anon_mib: f64,
     /// Misses by node since the start of the work.
     pub user_misses: [u64; 2],
 }
@@ -127,6 +133,12 @@ impl ProgramRecord {
             times().fold(0.0, f64::max) / times().fold(f64::INFINITY, f64::min) - 1.0
         };
         self.policies().into_iter().map(spread).fold(MIN_TIE, f64::max)
+    }
+
+    /// MiB of the fast node beside the kernel's; `None` if the record does not have it.
+    pub fn fast_node_mib(&self) -> Option<f64> {
+        let point = self.runs_of(BOUND).next()?.course.first()?;
+        (point.anon_mib > 0.0).then_some(point.free_mib + point.file_mib + point.anon_mib)
     }
 
     fn check(&self) -> Result<(), String> {

@@ -38,10 +38,23 @@ impl HotThreshold {
     /// # Errors
     /// A parameter is outside its allowed range.
     pub(super) fn read(section: &Section<'_>, page_size: Bytes) -> Result<Self, ConfigError> {
+        let period = section.millis_or("adjust_period_ms", Duration::from_secs(60), 1..=600_000)?;
+        Self::of_kernel(section, page_size, period)
+    }
+
+    /// Reads `hot_threshold_ms` (1000) and `promote_rate_limit_mbps` (65536, in MiB per second).
+    /// The kernel adjusts the threshold once in its `scan_period_max_ms`, `period`.
+    ///
+    /// # Errors
+    /// A parameter is outside its allowed range.
+    pub(super) fn of_kernel(
+        section: &Section<'_>,
+        page_size: Bytes,
+        period: Duration,
+    ) -> Result<Self, ConfigError> {
         let configured =
             section.millis_or("hot_threshold_ms", Duration::from_secs(1), 1..=600_000)?;
         let limit = section.whole_or("promote_rate_limit_mbps", 65_536, 1..=1 << 20)?;
-        let period = section.millis_or("adjust_period_ms", Duration::from_secs(60), 1..=600_000)?;
         Ok(Self {
             configured,
             adjusted: None,
@@ -51,6 +64,13 @@ impl HotThreshold {
             adjust_start: (Timestamp::ZERO, Pages(0)),
             second_start: (Timestamp::ZERO, Pages(0)),
         })
+    }
+
+    /// Starts the adjustment period and the rate limit's second, as switching memory tiering on
+    /// does (`reset_memory_tiering`).
+    pub(super) fn start(&mut self, now: Timestamp) {
+        self.adjusted = None;
+        self.adjust_start = (now, self.candidates);
     }
 
     /// The present threshold.

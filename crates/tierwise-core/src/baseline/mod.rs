@@ -6,6 +6,7 @@ mod autotiering_cpm;
 mod autotiering_opm;
 mod fault_tiering;
 mod hot_threshold;
+mod kernel_tiering;
 mod kswapd;
 mod numa_scan;
 #[cfg(test)]
@@ -15,6 +16,7 @@ mod tpp;
 use autonuma::AutoNuma;
 use autotiering_cpm::AutoTieringCpm;
 use autotiering_opm::AutoTieringOpm;
+use kernel_tiering::KernelTiering;
 use tpp::Tpp;
 
 use crate::policy::Policy;
@@ -36,6 +38,12 @@ pub const TABLE: &[StageRow<dyn Policy>] = &[
         name: "autotiering-opm",
         summary: "hint faults on all pages; demotes the least accessed to make room",
         build: |section, ctx| Ok(Box::new(AutoTieringOpm::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "kernel-tiering",
+        summary: "the kernel's memory tiering by its code: each fault checks free memory, kswapd \
+                  demotes by the multi-gen LRU",
+        build: |section, ctx| Ok(Box::new(KernelTiering::build(section, ctx)?)),
     },
     StageRow {
         name: "tpp",

@@ -148,6 +148,15 @@ impl Driven {
         });
     }
 
+    /// Another program moves a page.
+    pub(super) fn external_move(&mut self, page: u32, to: u8) {
+        let (page, to) = (PageId(page), TierId(to));
+        let mut plan = MigrationPlan::default();
+        plan.background(page, to);
+        let outcomes = self.machine.execute(&plan);
+        self.policy.on_outcomes(Timestamp::ZERO, &outcomes, &mut self.machine.pages);
+    }
+
     pub(super) fn reference(&mut self, page: u32) {
         self.machine.obs.referenced.set(PageId(page));
     }

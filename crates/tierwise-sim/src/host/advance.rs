@@ -84,9 +84,11 @@ impl SimulatedHost {
         let window_ns = self.window_times();
         let before = self.now;
         let limit = self.limit(wake, quantum);
+        let faults = self.next_faults(&window_ns);
         let step = (0..self.workloads.len())
             .filter(|&i| self.workloads[i].state == WorkloadState::Running)
             .map(|i| self.workloads[i].remaining_ns(before, window_ns[i]))
+            .chain(faults)
             .fold(limit - before, u64::min)
             .max(1);
         self.now = before + step;
@@ -104,6 +106,21 @@ impl SimulatedHost {
         let p99 = |i: usize| workloads[i].service_mut().map(|s| s.take_worst().p99);
         self.stats.time(self.now, |i| memory.usage(i), p99);
         self.advance_windows()
+    }
+
+    /// The times until so many hint faults have occurred that the policy wants a report.
+    fn next_faults(&mut self, window_ns: &[f64]) -> Vec<u64> {
+        let most = self.signals.faults_per_report as usize;
+        if most == 0 {
+            return Vec::new();
+        }
+        let running = |i: &usize| self.workloads[*i].state == WorkloadState::Running;
+        let running: Vec<usize> = (0..self.workloads.len()).filter(running).collect();
+        let due = running.into_iter().filter_map(|i| {
+            let share = self.monitors.nth_hint_fault(i, most)?;
+            Some(self.workloads[i].reaches_ns(share, window_ns[i]))
+        });
+        due.collect()
     }
 
     fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
@@ -212,7 +229,11 @@ impl SimulatedHost {
         let worked = step as f64 - paid;
         workload.done = (from + worked / window_ns).min(1.0);
         let share = workload.done - from;
-        self.fresh[i].busy_ns += step as f64 * self.workloads[i].parallelism;
+        let parallelism = self.workloads[i].parallelism;
+        // What other threads took is not its own CPU time.
+        let waited = self.stolen_ns[i].min(paid * parallelism);
+        self.stolen_ns[i] -= waited;
+        self.fresh[i].busy_ns += step as f64 * parallelism - waited;
         self.account(i, share);
         self.stats.set_window_ns(i, window_ns);
         let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
+use tierwise_core::observe::KernelCosts;
 use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
 
@@ -175,6 +176,18 @@ impl SimulatedHost {
         Some(Duration::from_secs_f64((copy_ns + fixed_ns) / 1e9))
     }
 
+    /// CPU time of the kernel's work on a base page. A granule's pages are moved and read together,
+    /// so the costs of a granule are divided by their number.
+    pub(super) fn kernel_costs(&self) -> KernelCosts {
+        let pages = f64::from(1u32 << self.machine.granule_order);
+        let of = |ns: f64| Duration::from_secs_f64(ns / pages / 1e9);
+        KernelCosts {
+            move_page: self.move_cost().unwrap_or_default().div_f64(pages),
+            poison: of(self.costs.poison_ns),
+            scan_entry: of(self.costs.scan_pte_ns),
+        }
+    }
+
     /// Bytes per nanosecond: the core's own speed, or the slower of the two tiers.
     fn copy_speed(&self, from: TierId, to: TierId) -> f64 {
         let read = self.machine.tiers[from.index()].read_gbps;
@@ -211,11 +224,12 @@ impl SimulatedHost {
         let taken = (threads + 1.0 - cpus).clamp(0.0, 1.0);
         if taken > 0.0 && threads > 0.0 {
             let each = taken * ns / threads.min(cpus);
-            for workload in &mut self.workloads {
+            for (workload, stolen) in self.workloads.iter_mut().zip(&mut self.stolen_ns) {
                 if workload.state == WorkloadState::Running {
                     // All its threads wait, each for its part.
                     let all = each * workload.cpus();
                     workload.charge_stall(all);
+                    *stolen += all;
                 }
             }
         }

@@ -23,7 +23,7 @@ use tierwise_core::world::World;
 
 use crate::costs::Costs;
 use crate::error::SimError;
-use crate::machine::Machine;
+use crate::machine::{Machine, TierModel};
 use crate::memory::Memory;
 use crate::monitor::Monitors;
 use crate::run::Watch;
@@ -80,6 +80,9 @@ pub struct SimulatedHost {
     observation: Observation,
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
+    /// CPU time that threads beside the workloads took from each and that it has not waited for
+    /// yet, in nanoseconds.
+    stolen_ns: Vec<f64>,
     managed: Option<managed::ManagedTier>,
     stats: Stats,
     /// True if an event occurred that should not wait.
@@ -107,13 +110,17 @@ impl SimulatedHost {
         let topology = machine.topology();
         let tiers = topology.tiers.len();
         let (workloads, schedules): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+        let mut memory = Memory::new(&topology, workloads.len());
+        let reserve = |tier: &TierModel| tier.reserve.in_pages(machine.page_size);
+        memory.set_reserve(machine.tiers.iter().map(reserve).collect());
         Self {
-            memory: Memory::new(&topology, workloads.len()),
+            memory,
             monitors: Monitors::new(workloads.len(), seed),
             fresh: vec![Work::none(tiers); workloads.len()],
             stats: Stats::new(workloads.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: execute::InFlightCopies::new(tiers),
+            stolen_ns: vec![0.0; workloads.len()],
             managed: None,
             machine,
             topology,
@@ -259,6 +266,7 @@ impl World for SimulatedHost {
         out.clear();
         std::mem::swap(out, &mut self.observation);
         out.move_cost = self.move_cost();
+        out.kernel_costs = self.kernel_costs();
         self.read_tiers(&mut out.tiers);
         self.read_tenants(&mut out.tenants);
         self.memory.recycle();

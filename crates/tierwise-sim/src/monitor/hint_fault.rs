@@ -60,6 +60,15 @@ impl HintFaults {
         }
     }
 
+    /// The share of the window at which the `n`th of the waiting faults is due, or the last of them
+    /// if there are fewer; `None` if none is.
+    pub fn nth(&mut self, n: usize) -> Option<f64> {
+        let first: Vec<_> = (0..n).map_while(|_| self.due.pop()).collect();
+        let share = first.last().map(|Reverse((share, _))| share.get());
+        self.due.extend(first);
+        share
+    }
+
     /// Reports the faults up to the workload's progress. `at` converts a share of the window to a
     /// time.
     pub fn take(

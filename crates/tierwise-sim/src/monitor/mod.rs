@@ -85,6 +85,11 @@ impl Monitors {
         self.faults[i].poison(workload, local, now);
     }
 
+    /// The share of a workload's window at which its `n`th hint fault from now on occurs.
+    pub fn nth_hint_fault(&mut self, i: usize, n: usize) -> Option<f64> {
+        self.faults[i].nth(n)
+    }
+
     /// Reports the hint faults of the progress since the last call.
     pub fn take_hint_faults(
         &mut self,

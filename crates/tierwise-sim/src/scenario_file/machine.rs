@@ -214,6 +214,7 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
         write_gbps: table.number_or("write_gbps", read_gbps, gbps)?,
         channels: table.whole_or("channels", 1, 1..=1024)? as u32,
         watermarks: watermarks(&table.section("watermarks")?)?,
+        reserve: table.bytes_or("reserve", Bytes(0))?,
     };
     table.finish()?;
     Ok(model)

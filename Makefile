@@ -223,7 +223,7 @@ needs-fleet:
 	@scripts/setup.sh python apt
 
 needs-go:
-	@scripts/setup.sh python go
+	@scripts/setup.sh python go openssl
 
 needs-lab:
 	@scripts/setup.sh cc python lab

@@ -69,6 +69,7 @@ for tool in "$@"; do
         how="install Go 1.26 or later (Debian has golang-go)"
         command -v go >/dev/null 2>&1 || missing+=("go (builds what Debian lacks): $how")
         ;;
+    openssl) debian openssl openssl "makes the key of an API server" ;;
     umoci) debian umoci umoci "reads the container image" ;;
     cc) debian cc gcc "compiles the zstd library and the recorder" ;;
     qemu) debian qemu-x86_64 qemu-user "runs the programs that are recorded" ;;

@@ -40,7 +40,7 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"classes": [{"name": "Gold"}]}, "name"),
     ({"classes": [{"name": "gold", "maxFloor": "1GB"}]}, "maxFloor"),
     ({"classes": [{"name": "gold", "weight": 0}]}, "weight"),
-    ({"classes": [{"name": "gold", "flor": "1Gi"}]}, "flor"),
+    ({"classes": [{"name": "gold", "floors": "1Gi"}]}, "floors"),
     ({"pods": "some"}, "pods"),
     ({"metrics": {"port": 80}}, "port"),
     ({"privileged": True}, "privileged"),

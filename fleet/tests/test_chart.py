@@ -109,6 +109,15 @@ class ChartTest(unittest.TestCase):
         alerts = set(re.findall(r"- alert: (\w+)", self.text))
         self.assertEqual(alerts - set(re.findall(r"alertname: (\w+)", test.read_text())), set())
 
+    def test_lab_has_the_capabilities_of_the_chart(self) -> None:
+        """What the lab's kernels show holds for the chart's container."""
+        chart = (HELM / "tierwise" / "templates" / "daemonset.yaml").read_text()
+        lab = (REPOSITORY / "lab" / "tests" / "contained.py").read_text()
+        added = re.search(r"add: \[(.*)\]", chart)
+        tried = re.search(r"^CAPABILITIES = \[(.*)\]", lab, re.MULTILINE)
+        assert added is not None and tried is not None
+        self.assertEqual(added[1].split(", "), tried[1].replace('"', "").split(", "))
+
     def test_seccomp_permits_what_the_unit_permits(self) -> None:
         """The daemon's own calls are in the profile; those that change the machine are not."""
         profile = json.loads((RULES.parent / "seccomp.json").read_text())

@@ -34,6 +34,10 @@ def versions(version: str) -> Iterator[str]:
     found = toml("python/emt/pyproject.toml")["project"]["version"]
     if found != version:
         yield f"python/emt/pyproject.toml: version: found {found}; allowed: {version}"
+    chart = Path("packaging/helm/tierwise/Chart.yaml")
+    for key, found in re.findall(r"^(version|appVersion): (\S+)$", chart.read_text(), re.MULTILINE):
+        if found != version:
+            yield f"{chart}: {key}: found {found}; allowed: {version}"
 
 
 def changelog(lines: list[str], version: str) -> Iterator[str]:

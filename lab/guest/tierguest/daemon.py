@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from .program import Program
@@ -9,9 +10,11 @@ from .program import Program
 
 class Tierwised(Program):
     """A running daemon. `config` is the text of its configuration file; further words are its
-    arguments."""
+    arguments, and `within` is a command that executes it."""
 
-    def __init__(self, directory: Path, name: str, config: str, *words: str) -> None:
+    def __init__(
+        self, directory: Path, name: str, config: str, *words: str, within: Sequence[str] = ()
+    ) -> None:
         found = shutil.which("tierwised")
         if not found:
             raise AssertionError(
@@ -19,7 +22,8 @@ class Tierwised(Program):
             )
         self.config = directory / f"{name}.toml"
         self.config.write_text(config)
-        super().__init__([found, "--config", str(self.config), *words], directory / f"{name}.log")
+        command = [*within, found, "--config", str(self.config), *words]
+        super().__init__(command, directory / f"{name}.log")
 
     def __enter__(self) -> "Tierwised":
         return self

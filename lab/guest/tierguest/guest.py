@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +103,10 @@ class Guest:
         """Runs a program to its end and returns the JSON objects that it printed."""
         return [json.loads(line) for line in self.run(*words, within_s=within_s).splitlines()]
 
-    def tierwised(self, config: str, *words: str) -> Tierwised:
-        """Starts the daemon under test."""
+    def tierwised(self, config: str, *words: str, within: Sequence[str] = ()) -> Tierwised:
+        """Starts the daemon under test; `within` is a command that executes the words after it."""
         return self._stack.enter_context(
-            Tierwised(self.directory, self._name("tierwised"), config, *words)
+            Tierwised(self.directory, self._name("tierwised"), config, *words, within=within)
         )
 
     def damon(

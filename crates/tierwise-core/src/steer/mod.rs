@@ -29,9 +29,9 @@
 //! enough pages for them, and the scan ends ([`scan`]). How many are enough follows from the part
 //! of the pages that were candidates in the last scan.
 //!
-//! **Room.** A candidate that finds no free page is lost for its scan, and kswapd, which makes room,
-//! is slower than the faults. So idle pages are demoted before the first scan of a series, as many
-//! as it is expected to find candidates by the same part.
+//! **Room.** A candidate that finds no free page is lost for its scan, and kswapd, which makes
+//! room, is slower than the faults. So idle pages are demoted before the first scan of a series, as
+//! many as it is expected to find candidates by the same part.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.

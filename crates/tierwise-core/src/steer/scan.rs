@@ -23,12 +23,12 @@
 //! ```
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
-//! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page. Half
-//! of that is the maximum rate of a displaced page. While the gain is at least the cost, another
-//! pass follows. Before it, as many idle pages are demoted as candidates found no free page in the
-//! last pass. Otherwise the next series starts when the cost less the gain is [`MAX_SCANNING`] of
-//! the time since the last. If many more fast pages are idle than before, the workload has changed,
-//! and the next series starts when it is five times that part.
+//! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
+//! Half of that is the maximum rate of a displaced page. While the gain is at least the cost,
+//! another pass follows. Before it, as many idle pages are demoted as candidates found no free page
+//! in the last pass. Otherwise the next series starts when the cost less the gain is
+//! [`MAX_SCANNING`] of the time since the last. If many more fast pages are idle than before, the
+//! workload has changed, and the next series starts when it is five times that part.
 
 use std::time::Duration;
 

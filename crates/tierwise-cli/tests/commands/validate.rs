@@ -8,9 +8,13 @@ use crate::common::{Directory, refused, succeeded};
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/memcached-ycsb-c.twt");
 
 fn run(policy: &str, seconds: f64) -> Value {
-    let point = |at: f64, misses: [u64; 2]| json!({"seconds": at, "fast_mib": 40.0, "free_mib": 8.0, "user_misses": misses});
+    let point = |at: f64, misses: [u64; 2]| {
+        let free_mib = 8.0;
+        json!({"seconds": at, "fast_mib": 40.0, "free_mib": free_mib, "user_misses": misses})
+    };
     json!({
-        "policy": policy, "seconds": seconds, "user_misses": [600_000, 400_000], "migrated_pages": 0,
+        "policy": policy, "seconds": seconds, "user_misses": [600_000, 400_000],
+        "migrated_pages": 0,
         "promoted_pages": 0, "demoted_pages": 0, "kernel_cpu_s": 0.0, "daemon_cpu_s": 0.0,
         "resident_mib": 120.0, "fast_mib_at_start": 40.0,
         "watermarks_mib": {"min": 6.0, "low": 8.0, "high": 10.0, "promo": 12.0},

@@ -75,7 +75,7 @@ struct Pass {
 }
 
 /// The data that a step reads and changes.
-pub(super) struct Step<'a, 'p> {
+pub(super) struct KswapdStep<'a, 'p> {
     pub(super) release: Release,
     pub(super) folios: &'a mut Folios,
     pub(super) pages: &'a mut PageTable,
@@ -134,7 +134,7 @@ impl Node {
     }
 
     /// Makes a step. Returns true if it did any work.
-    pub(super) fn step(&mut self, now: Timestamp, step: &mut Step<'_, '_>) -> bool {
+    pub(super) fn step(&mut self, now: Timestamp, step: &mut KswapdStep<'_, '_>) -> bool {
         while let Some(balance) = self.balance {
             let worked = match balance.pass {
                 None => self.start_pass(balance, step),
@@ -148,7 +148,7 @@ impl Node {
     }
 
     /// Starts the next pass of `balance_pgdat`, or ends it.
-    fn start_pass(&mut self, mut balance: Balance, step: &Step<'_, '_>) -> bool {
+    fn start_pass(&mut self, mut balance: Balance, step: &KswapdStep<'_, '_>) -> bool {
         if is_balanced(self.tier, step.free, step.zones, step.topology) {
             self.failures = 0;
             self.balance = None;
@@ -183,7 +183,7 @@ impl Node {
         now: Timestamp,
         balance: Balance,
         mut pass: Pass,
-        step: &mut Step<'_, '_>,
+        step: &mut KswapdStep<'_, '_>,
     ) -> bool {
         let Some(lruvec) = self.lruvecs.get_mut(pass.lruvec) else {
             self.end_pass(balance, pass);
@@ -219,7 +219,7 @@ impl Node {
 
     /// Plans the demotion of the victims. Returns the base pages that move; the others are put
     /// back.
-    fn demote(&mut self, lruvec: usize, step: &mut Step<'_, '_>) -> u64 {
+    fn demote(&mut self, lruvec: usize, step: &mut KswapdStep<'_, '_>) -> u64 {
         let all = frames(&self.victims, step.pages);
         let mut kept = Pages(0);
         for &page in &self.victims {
@@ -251,7 +251,7 @@ impl Node {
         left: u64,
         aged: bool,
         evicted: Evicted,
-        step: &Step<'_, '_>,
+        step: &KswapdStep<'_, '_>,
     ) {
         let promo = step.topology.tier(self.tier).watermarks.promo;
         let free = step.free.of(self.tier);

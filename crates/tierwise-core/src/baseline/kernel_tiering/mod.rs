@@ -40,9 +40,9 @@ use crate::topology::{Topology, Watermarks};
 use crate::units::{Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
 use generations::{Folios, Generations};
-use kswapd::{Node, Step};
+use kswapd::{KswapdStep, Node};
 use release::Release;
-use task_scan::{Process, ScanSettings, TICK, TaskScan};
+use task_scan::{ScanSettings, ScannedProcess, TICK, TaskScan};
 use zones::Zones;
 
 /// Hint faults after which the world reports. kswapd can wake only then, so a batch must take less
@@ -187,7 +187,7 @@ impl KernelTiering {
             if !ctx.tenants.get(i).is_some_and(|tenant| tenant.running) {
                 continue;
             }
-            let process = Process {
+            let process = ScannedProcess {
                 settings: &self.settings,
                 resident: ctx.resident(TenantId(i as u16)).in_bytes(page_size),
                 pages: ctx.pages,
@@ -277,7 +277,7 @@ impl KernelTiering {
             if self.nodes[i].due(now, self.ran(i)).is_none_or(|due| now < due) {
                 continue;
             }
-            let mut step = Step {
+            let mut step = KswapdStep {
                 release: self.release,
                 folios: &mut self.folios,
                 pages: ctx.pages,

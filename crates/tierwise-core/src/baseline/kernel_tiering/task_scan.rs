@@ -101,7 +101,7 @@ fn whole_ms(time: Duration) -> Duration {
 
 /// The memory of a process that may be scanned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Process<'a> {
+pub(super) struct ScannedProcess<'a> {
     pub(super) settings: &'a ScanSettings,
     /// The process's memory in all tiers.
     pub(super) resident: Bytes,
@@ -165,10 +165,10 @@ impl TaskScan {
     pub(super) fn tick(
         &mut self,
         now: Timestamp,
-        process: &Process<'_>,
+        process: &ScannedProcess<'_>,
         poison: impl FnMut(PageId) -> bool,
     ) {
-        let Process { settings, resident, pages, poison_cost, page_size } = *process;
+        let ScannedProcess { settings, resident, pages, poison_cost, page_size } = *process;
         let mut due = false;
         while self.run_time > self.stamp + self.period.unwrap_or_default() {
             let start = settings.shortest(resident);
@@ -303,7 +303,7 @@ mod tests {
                 self.task.ran(TICK.mul_f64(share));
                 let mut poisoned = 0;
                 let resident = self.pages.present().in_bytes(PAGE);
-                let process = Process {
+                let process = ScannedProcess {
                     settings: &self.settings,
                     resident,
                     pages: &self.pages,

@@ -119,8 +119,8 @@ impl Zones {
     pub(super) fn filled(&self, free: Pages, marks: &Watermarks) -> Pages {
         let low = self.lower_part(marks.low);
         let upper_low = marks.low.0 as i64 - low;
-        // The upper zone is drained first, then the lower one, each to its low watermark. On a large
-        // node the reserve is more than the lower zone, of which nothing is used.
+        // The upper zone is drained first, then the lower one, each to its low watermark. On a
+        // large node the reserve is more than the lower zone, of which nothing is used.
         let most = self.dma.0 as i64;
         let least = (low + self.reserve()).min(most);
         Pages((most - (free.0 as i64 - upper_low).clamp(least, most)) as u64)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn large_nodes_do_not_use_the_lower_zone() {
+    fn large_nodes_leave_the_lower_zone() {
         // 1 GiB: the reserve is 1,014 pages, more than the zone has.
         let zones = Zones { dma: Pages(256), node: Pages(1 << 18), used: Pages(0) };
         assert_eq!(zones.filled(Pages(0), &MARKS), Pages(0));

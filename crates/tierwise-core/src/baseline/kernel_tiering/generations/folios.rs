@@ -11,7 +11,7 @@ pub(super) const NONE: u8 = u8::MAX;
 
 /// A page's state in `folio->flags`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PageState {
+pub(super) struct FolioState {
     /// Its generation, modulo `MAX_GENERATIONS`.
     pub(super) generation: u8,
     /// The generation whose list it is on. Aging changes the first and leaves the second.
@@ -26,7 +26,7 @@ pub(super) struct PageState {
     pub(super) lower: bool,
 }
 
-impl PageState {
+impl FolioState {
     const NEW: Self = Self {
         generation: NONE,
         on: NONE,
@@ -53,15 +53,15 @@ impl PageState {
 /// The state of all pages, over all `lruvec`s.
 #[derive(Debug, Default)]
 pub(in super::super) struct Folios {
-    states: Vec<PageState>,
+    states: Vec<FolioState>,
     pub(super) lists: PageLists,
 }
 
 impl Folios {
     /// The state of a page, for changes.
-    pub(super) fn state(&mut self, page: PageId) -> &mut PageState {
+    pub(super) fn state(&mut self, page: PageId) -> &mut FolioState {
         if page.index() >= self.states.len() {
-            self.states.resize(page.index() + 1, PageState::NEW);
+            self.states.resize(page.index() + 1, FolioState::NEW);
         }
         &mut self.states[page.index()]
     }
@@ -89,6 +89,6 @@ impl Folios {
 
     /// Forgets a freed page's flags; it is on no list.
     pub(in super::super) fn forget(&mut self, page: PageId) {
-        *self.state(page) = PageState::NEW;
+        *self.state(page) = FolioState::NEW;
     }
 }

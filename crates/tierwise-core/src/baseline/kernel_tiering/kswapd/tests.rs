@@ -37,7 +37,7 @@ impl Machine {
     fn step(&mut self, at: u64) -> Vec<u32> {
         let mut free = FreePages::new(&self.fixture.free);
         let mut plan = MigrationPlan::default();
-        let mut step = Step {
+        let mut step = KswapdStep {
             release: Release::V7_3,
             folios: &mut self.folios,
             pages: &mut self.fixture.pages,

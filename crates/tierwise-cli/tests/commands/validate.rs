@@ -9,13 +9,13 @@ const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/memcached
 
 fn run(policy: &str, seconds: f64) -> Value {
     let point = |at: f64, misses: [u64; 2]| {
-        let (fast, free) = (40.0, 8.0);
-        json!({"seconds": at, "fast_mib": fast, "free_mib": free, "user_misses": misses})
+        let free_mib = 8.0;
+        json!({"seconds": at, "fast_mib": 40.0, "free_mib": free_mib, "user_misses": misses})
     };
     json!({
         "policy": policy, "seconds": seconds, "user_misses": [600_000, 400_000],
-        "migrated_pages": 0, "promoted_pages": 0, "demoted_pages": 0,
-        "kernel_cpu_s": 0.0, "daemon_cpu_s": 0.0,
+        "migrated_pages": 0,
+        "promoted_pages": 0, "demoted_pages": 0, "kernel_cpu_s": 0.0, "daemon_cpu_s": 0.0,
         "resident_mib": 120.0, "fast_mib_at_start": 40.0,
         "watermarks_mib": {"min": 6.0, "low": 8.0, "high": 10.0, "promo": 12.0},
         "course": [point(0.0, [0, 0]), point(seconds, [600_000, 400_000])],

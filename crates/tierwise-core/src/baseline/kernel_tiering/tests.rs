@@ -46,7 +46,7 @@ fn fault_without_room_wakes_kswapd() {
 }
 
 #[test]
-fn allocations_wake_kswapd_without_room() {
+fn allocation_wakes_kswapd_without_any_room() {
     let moves = |slow: u32| -> usize {
         let mut driven = driven(SMALL);
         driven.machine.allocated(0..97, 0).allocated(100..100 + slow, 1);

@@ -53,7 +53,7 @@ help:
 	@echo "                     package-crates make one"
 	@echo "make test-packages   use every package in dist/ in a place without the sources"
 	@echo "make release         make all of them and their checksums, the same bytes every time"
-	@echo "make check-release   make a release in two directories and compare the bytes"
+	@echo "make check-release   make the release again in another directory and compare the bytes"
 
 # Without what no row of the table needs: `make install` builds all.
 run: needs-run needs-cargo
@@ -98,6 +98,7 @@ release:
 	@git diff --quiet HEAD || { echo "release: commit or stash the changes first" >&2; exit 1; }
 	rm -rf dist
 	$(MAKE) --no-print-directory packages
+	git rev-parse HEAD > dist/COMMIT
 	scripts/release/checksums.sh
 
 check-release: needs-packages

@@ -1,7 +1,7 @@
 """The policies that place pages in the guest while a program runs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tierguest import Guest
 from tierguest.cgroup import Cgroup
@@ -34,6 +34,12 @@ class Policy:
     """True if the fast node is limited."""
     end: Callable[[], None] = lambda: None
     """Undoes the changes that outlive the run."""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """The kernel's settings that differ from its defaults, for the simulator."""
+
+
+# The kernel's tiering as the bench runs it.
+KERNEL_SETTINGS = {"scan_period_min_ms": SCAN_PERIOD_MS, "scan_delay_ms": SCAN_PERIOD_MS}
 
 
 def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
@@ -43,8 +49,8 @@ def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
 def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
     guest.demotion(True)
     # This precedes the start of scanning: a thread may keep the period that it finds at its start.
-    for name in ("scan_period_min_ms", "scan_delay_ms"):
-        write(NUMA_SCANNING / name, SCAN_PERIOD_MS)
+    for name, value in KERNEL_SETTINGS.items():
+        write(NUMA_SCANNING / name, value)
     guest.numa_balancing(2)
 
 
@@ -68,7 +74,7 @@ POLICIES = {
     # The bound: all of the fast node is free.
     "all-fast": Policy(_nothing, ballast=False),
     "first-touch": Policy(_nothing),
-    "kernel-tiering": Policy(_kernel_tiering),
+    "kernel-tiering": Policy(_kernel_tiering, settings=KERNEL_SETTINGS),
     # The kernel's tiering switched on, with its default settings.
     "kernel-default": Policy(_kernel_default),
     "damon-migrate": Policy(start_damos, end=end_damos),

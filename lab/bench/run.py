@@ -92,9 +92,10 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
         )
     finally:
         policy.end()
-    return record(
+    measured = record(
         before, after, at_start, room, read("/proc/zoneinfo"), course, worker.json_lines()[-1]
     )
+    return {**measured, "settings": dict(policy.settings)}
 
 
 def record(

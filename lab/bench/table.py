@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .programs import Program
-from .ranking import Comparison
 from .steady import steady_after_s, steady_share
 
 # The bound of the policies: it has the fast node without a ballast.
@@ -53,6 +52,8 @@ class Run:
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
     vmstat: Mapping[str, int] = field(default_factory=dict)
     course: Sequence[Mapping[str, Any]] = ()
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """The kernel's settings of the policy (bench/policies.py)."""
 
     @classmethod
     def of(cls, reported: Mapping[str, Any]) -> "Run":
@@ -88,8 +89,8 @@ class Run:
 
     @property
     def apart_s(self) -> float:
-        """Returns the run time without tiering's CPU time: on real machines and in the simulator
-        tiering has a CPU of its own."""
+        """Returns the run time without tiering's CPU time: on real machines tiering has a
+        CPU of its own."""
         return self.seconds - self.cpu_s
 
 
@@ -175,38 +176,4 @@ def about(program: Program, runs: Sequence[Run]) -> str:
         f"{program.name}: {program.about}; {limited.resident_mib:.0f} MiB, of which "
         f"{limited.fast_mib_at_start:.0f} MiB start on the fast node; "
         f"runs repeat within {spread(runs):.1%}"
-    )
-
-
-COMPARED = ("policy", "live", "live, apart", "simulated", "fast live", "fast simulated")
-
-
-def side_by_side(
-    runs: Sequence[Run], simulated: Mapping[str, tuple[float, float]]
-) -> list[tuple[str, ...]]:
-    """Returns the slowdowns of each policy and the shares of misses served fast, in live order; the
-    simulator's results are pairs of slowdown and share."""
-    chosen = [run for run in first_runs(runs) if run.policy in simulated]
-    bound = next(run.seconds for run in chosen if run.policy == BOUND)
-    return [
-        (
-            run.policy,
-            f"{run.seconds / bound:.3f}",
-            f"{run.apart_s / bound:.3f}",
-            f"{simulated[run.policy][0]:.3f}",
-            f"{run.fast_share:.1%}",
-            f"{simulated[run.policy][1]:.1%}",
-        )
-        for run in sorted(chosen, key=lambda run: run.seconds)
-    ]
-
-
-def verdict(compared: Comparison, tie: float) -> str:
-    """Returns a sentence about two rankings."""
-    if not compared.disagreements:
-        pairs = "no pair in another order"
-    else:
-        pairs = "in another order: " + ", ".join(f"{a} and {b}" for a, b in compared.disagreements)
-    return (
-        f"Kendall's tau {compared.tau:.2f}; {pairs} (what differs by less than {tie:.1%} is a tie)"
     )

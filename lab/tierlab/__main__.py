@@ -1,4 +1,4 @@
-"""The command: python3 -m tierlab build|test|bench|shell|run|list."""
+"""The command: python3 -m tierlab build|test|bench|record|shell|run|list."""
 
 import argparse
 import inspect
@@ -7,6 +7,8 @@ import signal
 import sys
 import time
 from pathlib import Path
+
+from bench.programs import PROGRAMS
 
 from . import bench
 from .build import build
@@ -28,6 +30,7 @@ EXAMPLES = """examples:
   python3 -m tierlab shell --topology flat --memory 512,2048
   python3 -m tierlab test --kernel 6.12 --filter damon
   python3 -m tierlab bench --program graph --markdown
+  python3 -m tierlab record --program graph
   python3 -m tierlab list
 """
 # Long enough for each of the shipped jobs, and short enough for interactive use.
@@ -149,6 +152,15 @@ def _parser() -> argparse.ArgumentParser:
             "bench", help="measure policies in timed guests, and the simulator against them"
         )
     )
+    record = commands.add_parser(
+        "record", help="record the bench's programs into target/lab/recordings/"
+    )
+    record.add_argument(
+        "--program",
+        action="append",
+        choices=[program.name for program in PROGRAMS],
+        help="only this one; repeatable (default: all but the long ones)",
+    )
     commands.add_parser("list", help="name the tests")
     job = commands.add_parser("run", help="boot and run a command")
     _machine_options(job)
@@ -185,6 +197,9 @@ def main() -> int:
             return _guest(paths, options).shell()
         if options.command == "bench":
             return bench.bench(paths, options)
+        if options.command == "record":
+            bench.record_programs(paths, options.program or ())
+            return 0
         return _test(paths, options) if options.command == "test" else _job(paths, options)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

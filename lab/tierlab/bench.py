@@ -1,37 +1,25 @@
-"""`make lab-bench`: measures policies in timed guests, compares them with the simulator, and prints
-both (lab/bench/)."""
+"""`make lab-bench`: measures policies in timed guests, and lets `tierwise validate` compare the
+simulator with them (lab/bench/)."""
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from bench.programs import HOSTS, PROGRAMS, RUNS, STANDARD, Program
-from bench.ranking import Comparison, compare
-from bench.simulate import Recording, Result, simulate
-from bench.table import (
-    BOUND,
-    COMPARED,
-    HEADER,
-    Run,
-    about,
-    aligned,
-    first_runs,
-    markdown,
-    rows,
-    side_by_side,
-    spread,
-)
-from bench.table import verdict as verdict_of
+from bench.recording import Recording, tierwise
+from bench.table import BOUND, HEADER, Run, about, aligned, markdown, rows, spread
 
 from .boots import BOOTS
+from .command import run
 from .errors import LabError
 from .guest import Guest
 from .job import Job
@@ -55,9 +43,9 @@ MIN_TIE = 0.005
 NOTE = """\
 Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
 has one CPU, so that what the daemon and the kernel's threads do beside the program is part of its
-run time; "apart" leaves it out, as the simulator does. Misses are those of all programs while the
-program ran, without the kernel's copies of pages. "steady" is their fast share in the last third of
-the run, and "after s" the time until the run came within a tenth of it."""
+run time; "apart" leaves it out. Misses are those of all programs while the program ran, without the
+kernel's copies of pages. "steady" is their fast share in the last third of the run, and "after s"
+the time until the run came within a tenth of it."""
 
 
 @dataclass
@@ -65,31 +53,14 @@ class Block:
     """The results of one program."""
 
     program: Program
+    kernel: str
     runs: list[Run] = field(default_factory=list)
-    simulated: dict[str, Result] = field(default_factory=dict)
 
     @property
     def tie(self) -> float:
         """Returns the tie threshold: run times that differ by no more than this share of the
         smaller count as equal."""
         return max(spread(self.runs), MIN_TIE)
-
-    def comparisons(self) -> dict[str, Comparison]:
-        """Compares the guest's rankings with the simulator's, which gives tiering its own CPU."""
-        simulated = {name: result.slowdown for name, result in self.simulated.items()}
-        chosen = [run for run in first_runs(self.runs) if run.policy != BOUND]
-        return {
-            "live": compare({run.policy: run.seconds for run in chosen}, simulated, self.tie),
-            "live, apart": compare(
-                {run.policy: run.apart_s for run in chosen}, simulated, self.tie
-            ),
-        }
-
-    def compared_rows(self) -> list[tuple[str, ...]]:
-        """Returns the rows of guest and simulator side by side."""
-        return side_by_side(
-            self.runs, {name: (r.slowdown, r.fast_share) for name, r in self.simulated.items()}
-        )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +92,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "and idle page cache too (default: %(default)s)",
     )
     parser.add_argument("--reverse", action="store_true", help="run in the reverse order")
-    parser.add_argument("--no-simulation", action="store_true", help="measure only")
+    parser.add_argument(
+        "--no-simulation", action="store_true", help="measure only, and record no program"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write the record (--json) to this file too"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument(
@@ -141,32 +117,77 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
     names = [name for name in RUNS if not options.policy or name in options.policy]
     if options.reverse:
         names.reverse()
-    wants_simulation = not options.no_simulation and {BOUND, "first-touch"} <= set(names)
+    wants_simulation = not options.no_simulation and BOUND in names
     began = time.monotonic()
     stop = threading.Event()
-    with (
-        tempfile.TemporaryDirectory(dir=_runs(paths), prefix="bench-") as scratch,
-        ThreadPoolExecutor(options.at_once) as pool,
-    ):
+    with ThreadPoolExecutor(options.at_once) as pool:
         measured = [
             pool.submit(_measure, paths, kernel, options.host, program, names, stop)
             for program in chosen
         ]
         recorded = [
-            pool.submit(_record, paths, program, Path(scratch), stop)
+            pool.submit(record_program, paths, program, stop)
             for program in chosen
             if wants_simulation
         ]
         try:
             blocks = [future.result() for future in measured]
-            _simulate(blocks, recorded)
+            for recording in recorded:
+                recording.result()
         except BaseException:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     _report(f"{time.monotonic() - began:.0f} s on {kernel}")
-    print(_json(blocks) if options.json else _text(blocks, options.markdown))
+    record = _json(blocks)
+    if options.keep:
+        _write_whole(options.keep, record)
+    if options.json:
+        print(record)
+        return 0
+    print(_text(blocks, options.markdown))
+    if wants_simulation:
+        print("\n" + _validate(paths, record, options.markdown))
     return 0
+
+
+def record_programs(paths: Paths, names: Sequence[str]) -> None:
+    """Records programs, for `tierwise validate`; all standard ones if none is named."""
+    chosen = [
+        program
+        for program in PROGRAMS
+        if program in STANDARD and not names or program.name in names
+    ]
+    for program in chosen:
+        record_program(paths, program, threading.Event())
+
+
+def record_program(paths: Paths, program: Program, stop: threading.Event) -> Path:
+    """Records a program, and returns the recording. It replaces an earlier one when it is
+    complete."""
+    paths.recordings.mkdir(parents=True, exist_ok=True)
+    recording = paths.recordings / f"{program.name}.twt"
+    with tempfile.TemporaryDirectory(dir=paths.recordings, prefix="part-") as scratch:
+        os.replace(Recording(paths, program, Path(scratch), stop).record(), recording)
+    _report(f"{program.name}: recorded, {recording}")
+    return recording
+
+
+def _validate(paths: Paths, record: str, as_markdown: bool) -> str:
+    """Returns what `tierwise validate` prints about a record."""
+    with tempfile.TemporaryDirectory(dir=_runs(paths), prefix="bench-") as scratch:
+        file = Path(scratch) / "record.json"
+        file.write_text(record)
+        form = ["--markdown"] if as_markdown else []
+        words = [tierwise(), "validate", str(file), "--traces", str(paths.recordings), *form]
+        return run("validate", words)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    """Writes a file beside its place and renames it, so that it is never half-written."""
+    beside = file.with_name(f"{file.name}.tmp")
+    beside.write_text(text)
+    os.replace(beside, file)
 
 
 def _check() -> None:
@@ -202,7 +223,7 @@ def _measure(
     )
     words = " ".join([kernel, host, program.name, *names])
     command = f"PYTHONPATH=/lab/python exec python3 -m bench {words}"
-    block = Block(program)
+    block = Block(program, kernel)
     failures = []
 
     def on_event(line: str) -> None:
@@ -241,33 +262,11 @@ def _check_results(block: Block) -> None:
         raise LabError(f"{block.program.name} computed different sums: {sums}")
 
 
-def _record(paths: Paths, program: Program, scratch: Path, stop: threading.Event) -> Path:
-    directory = scratch / program.name
-    directory.mkdir()
-    trace = Recording(paths, program, directory, stop).record()
-    _report(f"{program.name}: recorded")
-    return trace
-
-
-def _simulate(blocks: Sequence[Block], recorded: "Sequence[Future[Path]]") -> None:
-    latency_ns = BOOTS["timed"].topology.latency_ns
-    for block, trace in zip(blocks, recorded, strict=False):
-        by_name = {run.policy: run for run in first_runs(block.runs)}
-        block.simulated = simulate(
-            block.program, trace.result(), by_name[BOUND], by_name["first-touch"], latency_ns
-        )
-        _report(f"{block.program.name}: simulated")
-
-
 def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
     draw = markdown if as_markdown else aligned
     parts = []
     for block in blocks:
         parts += [about(block.program, block.runs), draw(HEADER, rows(block.runs))]
-        if block.simulated:
-            parts.append(draw(COMPARED, block.compared_rows()))
-            for name, comparison in block.comparisons().items():
-                parts.append(f"{name}: {verdict_of(comparison, block.tie)}")
     return "\n\n".join([*parts, NOTE])
 
 
@@ -282,18 +281,19 @@ def _run_json(run: Run) -> dict[str, Any]:
 
 
 def _json(blocks: Sequence[Block]) -> str:
-    printed = []
-    for block in blocks:
-        one: dict[str, Any] = {
+    """Returns the record: what `tierwise validate` reads, and the figures of the tables."""
+    boot = BOOTS["timed"]
+    guest = {"cpus": boot.mode.processors, "latency_ns": boot.topology.latency_ns}
+    printed: list[dict[str, Any]] = [
+        {
             "program": block.program.name,
             "about": block.program.about,
+            "kernel": block.kernel,
+            "guest": guest,
+            "granule_kib": block.program.granule_kib,
             "tie": block.tie,
             "runs": [_run_json(run) for run in block.runs],
         }
-        if block.simulated:
-            one["simulated"] = {name: asdict(result) for name, result in block.simulated.items()}
-            one["comparisons"] = {
-                name: asdict(comparison) for name, comparison in block.comparisons().items()
-            }
-        printed.append(one)
+        for block in blocks
+    ]
     return json.dumps(printed, indent=2)

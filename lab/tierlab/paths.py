@@ -65,6 +65,11 @@ class Paths:
         return self.target / "stamps"
 
     @property
+    def recordings(self) -> Path:
+        """The recordings of the bench's programs: PROGRAM.twt."""
+        return self.target / "recordings"
+
+    @property
     def runs(self) -> Path:
         """Directories of guests that run now, and of those that failed."""
         return self.target / "runs"

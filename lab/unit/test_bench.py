@@ -1,19 +1,15 @@
-"""Tests of the bench's tables, its comparison of rankings, and the scenario of a guest."""
+"""Tests of the bench's tables and of its record."""
 
 import json
 import os
 import sys
 import tempfile
-import tomllib
 import unittest
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
-from bench.programs import LONG, PROGRAMS, RUNS, STANDARD, program
-from bench.ranking import compare, order, ranked
-from bench.simulate import instruction_ns, scenario
-from bench.simulated import SIMULATED
+from bench.programs import LONG, PROGRAMS, STANDARD, program
 from bench.steady import shares, steady_after_s, steady_share
 from bench.table import (
     HEADER,
@@ -23,10 +19,9 @@ from bench.table import (
     first_runs,
     markdown,
     rows,
-    side_by_side,
     spread,
-    verdict,
 )
+from tierlab.bench import Block, _json
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
@@ -154,65 +149,14 @@ class Programs(unittest.TestCase):
             self.assertTrue(130 / 3 + 11 >= one.left_mib >= 40 / 3 + 9, one.name)
 
 
-class Rankings(unittest.TestCase):
-    LIVE = {"a": 1.0, "b": 1.1, "c": 1.2}
-
-    def test_the_same_and_the_opposite(self) -> None:
-        same = compare(self.LIVE, {"a": 2.0, "b": 3.0, "c": 4.0}, 0.01)
-        opposite = compare(self.LIVE, {"a": 4.0, "b": 3.0, "c": 2.0}, 0.01)
-        self.assertEqual((same.tau, same.disagreements), (1.0, []))
-        self.assertEqual((opposite.tau, len(opposite.disagreements)), (-1.0, 3))
-
-    def test_times_within_the_spread_are_ties(self) -> None:
-        self.assertEqual(
-            [order(1.0, 1.019, 0.02), order(1.0, 1.03, 0.02), order(1.03, 1.0, 0.02)], [0, -1, 1]
-        )
-        compared = compare({"a": 1.0, "b": 1.01}, {"a": 2.0, "b": 1.0}, 0.02)
-        self.assertEqual((compared.disagreements, compared.tau), ([], 0.0))
-
-    def test_only_what_both_have_is_compared(self) -> None:
-        self.assertEqual(compare(self.LIVE, {"a": 1.0, "c": 2.0, "d": 0.5}, 0.01).tau, 1.0)
-        self.assertEqual(ranked({"slow": 2.0, "fast": 1.0}), ["fast", "slow"])
-
-    def test_disagreeing_pairs_are_named(self) -> None:
-        compared = compare({"a": 1.0, "b": 2.0}, {"a": 2.0, "b": 1.0}, 0.01)
-        self.assertIn("in another order: a and b", verdict(compared, 0.01))
-
-    def test_side_by_side_is_in_live_order(self) -> None:
-        found = side_by_side(
-            RUNS_OF_ONE, {"all-fast": (1.0, 1.0), "first-touch": (1.6, 0.3), "tierwise": (1.1, 0.8)}
-        )
-        self.assertEqual([row[0] for row in found], ["all-fast", "tierwise", "first-touch"])
-        self.assertEqual(found[1][1:], ("1.125", "1.031", "1.100", "90.0%", "80.0%"))
-
-
-class Scenarios(unittest.TestCase):
-    def test_the_machine_is_the_guest(self) -> None:
-        text = scenario(
-            PROGRAMS[0], Path("/tmp/run.twt"), 40_000_000, 128 << 20, 1.5, 256 << 10, (90, 220)
-        )
-        read = tomllib.loads(text)
-        fast, slow = read["machine"]["tier"]
-        self.assertEqual(
-            (fast["load_ns"], slow["load_ns"], read["machine"]["granule"]), (90, 220, "262144B")
-        )
-        self.assertEqual(int(fast["capacity"].removesuffix("B")) % (256 << 10), 0)
-        # The copy of a page has 64 misses on each node.
-        self.assertAlmostEqual(read["costs"]["copy_bytes_per_ns"], 4096 / (64 * 310), places=4)
-        self.assertEqual(read["workload"][0]["footprint"], f"{128 << 20}B")
-
-    def test_pages_need_no_footprint(self) -> None:
-        text = scenario(PROGRAMS[0], Path("run.twt"), 40_000_000, 128 << 20, 1.5, 4096, (90, 220))
-        self.assertNotIn("footprint", tomllib.loads(text)["workload"][0])
-
-    def test_time_beside_misses_fits_the_bound(self) -> None:
-        # The run takes 8 s, of which 10 million misses take 0.9.
-        self.assertAlmostEqual(
-            instruction_ns({"misses": 10**7, "instructions": 10**9}, BOUND, 90), 7.1
-        )
-
-    def test_simulated_policies_run_in_guests(self) -> None:
-        self.assertLessEqual({policy.name for policy in SIMULATED}, set(RUNS))
+class RecordForm(unittest.TestCase):
+    def test_a_record_has_what_validate_reads(self) -> None:
+        block = Block(PROGRAMS[0], "7", [BOUND, RUN])
+        (read,) = json.loads(_json([block]))
+        self.assertEqual((read["kernel"], read["guest"]["cpus"]), ("7", 1))
+        self.assertEqual(read["guest"]["latency_ns"], [90, 220])
+        self.assertEqual([run["policy"] for run in read["runs"]], ["all-fast", "first-touch"])
+        self.assertEqual(read["runs"][0]["settings"], {})
 
 
 if __name__ == "__main__":

@@ -2,11 +2,7 @@
 # Makes the Debian package of both programs in dist/, by debhelper (packaging/debian).
 source "$(dirname "$0")/environment.sh"
 build_native
-# With the compiler's hardening, which Debian asks for. Debug sections would be stripped again.
-flags=$(dpkg-buildflags --get CFLAGS) linker=$(dpkg-buildflags --get LDFLAGS)
-make --silent --directory=recorder clean
-make --silent --directory=recorder \
-    CFLAGS="$flags -g0 -ffile-prefix-map=$PWD=/tierwise $(dpkg-buildflags --get CPPFLAGS) $linker"
+build_recorder
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -14,13 +10,18 @@ tree=$work/tierwise-$version
 mkdir "$tree"
 cp -r packaging/debian "$tree/debian"
 cp CHANGELOG.md "$tree"
+# The maintainer of a package is who makes it, by the variables of Debian's tools. Without them it
+# is a name under which no mail can be received (RFC 6761): there is no promise to answer.
+maintainer="${DEBFULLNAME:-Local builds of Tierwise} <${DEBEMAIL:-noreply@tierwise.invalid}>"
+MAINTAINER=$maintainer awk '/^Maintainer: / { $0 = "Maintainer: " ENVIRON["MAINTAINER"] } 1' \
+    packaging/debian/control > "$tree/debian/control"
 time=$(date --rfc-email --date="@$SOURCE_DATE_EPOCH")
 cat > "$tree/debian/changelog" <<END
 tierwise ($version-1) unstable; urgency=medium
 
   * Tierwise $version. The changes are in /usr/share/doc/tierwise/changelog.gz.
 
- -- The Tierwise maintainers <maintainers@tierwise.example>  $time
+ -- $maintainer  $time
 END
 
 root=$tree/built

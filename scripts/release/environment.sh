@@ -39,19 +39,37 @@ build_static() {
     static=$target/$MUSL/$profile
 }
 
-# build_native: both programs for this system's libraries, in $native. Those of the dev profile are
-# the ones that the tests have.
+# Zig links against the symbols of this old glibc, so programs and modules run on any Linux of the
+# last ten years. It is that of manylinux2014.
+GLIBC=2.17
+
+# build_native: both programs for glibc, in $native. Those of the dev profile are the ones that the
+# tests have, and need this system's.
 build_native() {
     if [ "$profile" = dev ]; then
         scripts/build-dev.sh
         native=$target/debug
     else
+        scripts/release/tools.sh
         remap_paths
-        # With a named target, RUSTFLAGS are for the programs and not for what builds them.
-        cargo build --quiet --locked --profile "$profile" --target "$GNU" -p tierwise-cli \
-            -p tierwised
+        # The same compiler, target and directory as maturin's: the module of the wheel is linked
+        # with the libraries that this compiles.
+        PATH=$target/release-venv/bin:$PATH cargo zigbuild --quiet --locked --profile "$profile" \
+            --target "$GNU.$GLIBC" -p tierwise-cli -p tierwised
         native=$target/$GNU/$profile
     fi
+}
+
+# build_recorder: the plugin of QEMU, which brings its own library of C, so it is not static. With
+# the hardening that Debian asks for, and without debug sections, which would name the directory.
+build_recorder() {
+    scripts/release/tools.sh
+    make --silent --directory=recorder clean
+    # `make test` compiles it with every warning; Zig's compiler has others.
+    make --silent --directory=recorder WARNINGS=-std=gnu11 \
+        CC="$target/release-venv/bin/python -m ziglang cc -target x86_64-linux-gnu.$GLIBC" \
+        CFLAGS="-O2 -g0 -ffile-prefix-map=$PWD=/tierwise -fstack-protector-strong \
+            -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now"
 }
 
 # archive DIRECTORY: a tar stream of its content, the same for the same content.

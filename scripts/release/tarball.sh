@@ -6,11 +6,10 @@ build_static
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 name=tierwise-$version-$MUSL
-make --silent --directory=recorder
+build_recorder
 scripts/install.sh "$work/system" "" "$static" > "$work/installed"
 root=$work/tree/$name
 mkdir -p "$root"
-# The recorder's plugin is loaded by QEMU, which brings its own library of C, so it is not static.
 mv "$work/system/bin" "$work/system/sbin" "$work/system/lib" "$work/system/share" "$root"
 rm -r "$root/share/tierwise"
 small_share "$root/share/tierwise"

@@ -1,19 +1,14 @@
 #!/usr/bin/env bash
-# Makes the wheel of the module `tierwise` and the command `tierwise` in dist/. The module needs
-# glibc 2.17 (manylinux2014), the command nothing; with the dev profile both need this system.
+# Makes the wheel of the module `tierwise` and the command `tierwise` in dist/. Both need glibc 2.17
+# (manylinux2014); with the dev profile both need this system. They are of one target, because
+# results of sweeps are kept by it: the command and the module find each other's.
 source "$(dirname "$0")/environment.sh"
 scripts/release/tools.sh
 options=(--profile "$profile" --locked)
-if [ "$profile" = dev ]; then
-    build_native
-    command=$native
-else
-    build_static
-    command=$static
-    # Zig links against the symbols of an old glibc. Its directory is its own: what is compiled for
-    # a module and for programs replaces each other.
+build_native
+if [ "$profile" != dev ]; then
+    # As build_native does, so that both use what one of them compiled.
     options+=(--zig --target "$GNU" --compatibility manylinux2014)
-    options+=(--target-dir "$target/wheel")
 fi
 
 work=$(mktemp -d)
@@ -24,9 +19,9 @@ cp -r python/pyproject.toml python/README.md python/tierwise "$work"
 find "$work" -name __pycache__ -prune -exec rm -r {} +
 manifest="manifest-path = \"$PWD/crates/tierwise-py/Cargo.toml\""
 sed -i "s#^manifest-path = .*#$manifest\ndata = \"data\"#" "$work/pyproject.toml"
-install -D --mode=755 --strip "$command/tierwise" "$work/data/scripts/tierwise"
+install -D --mode=755 --strip "$native/tierwise" "$work/data/scripts/tierwise"
 small_share "$work/data/data/share/tierwise"
-"$command/tierwise" man "$work/man"
+"$native/tierwise" man "$work/man"
 mkdir -p "$work/data/data/share/man"
 mv "$work/man/man1" "$work/data/data/share/man"
 (cd "$work" && PATH=$target/release-venv/bin:$PATH maturin build --quiet "${options[@]}" \

@@ -6,6 +6,7 @@ use crate::failure::CommandResult;
 use crate::{
     advise, compare, config, conform, daemon, doctor, explain, generate, plan, policies, profile,
     record, record_live, reproduce, restore, scenario, simulate, status, sweep, top, trace,
+    validate,
 };
 
 /// Which memory tiering policy serves your programs best? Tierwise records real programs, replays
@@ -56,6 +57,7 @@ pub enum Command {
     Policies(policies::Policies),
     Profile(profile::ProfileCommand),
     Reproduce(reproduce::Reproduce),
+    Validate(validate::Validate),
     Scenario(scenario::ScenarioCommand),
     Record(record::RecordCommand),
     RecordLive(record_live::RecordLive),
@@ -86,6 +88,7 @@ impl Command {
             Self::Policies(command) => command.execute(),
             Self::Profile(command) => command.execute(),
             Self::Reproduce(command) => command.execute(),
+            Self::Validate(command) => command.execute(),
             Self::Scenario(command) => command.execute(),
             Self::Record(command) => command.execute(),
             Self::RecordLive(command) => command.execute(),

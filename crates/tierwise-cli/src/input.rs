@@ -116,7 +116,7 @@ pub fn recipe(path: &Path, machine: &Scenario) -> Result<Recipe, Failure> {
 
 /// Like [`recipe`], on a machine with known sizes.
 pub fn recipe_on(path: &Path, machine: &Machine) -> Result<Recipe, Failure> {
-    let recipe = Recipe::parse(&path.to_string_lossy(), &text(path)?)?;
+    let recipe = Recipe::parse(&path.to_string_lossy(), &text(path, "is no recipe (TOML)")?)?;
     let topology = machine.topology();
     signals(&recipe, &topology)?;
     Ok(recipe)
@@ -148,9 +148,10 @@ pub fn policy_that_runs(name: &str) -> Result<Recipe, Failure> {
     }
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// Returns the text of a file; `otherwise` names the kind of file that it is not.
+pub fn text(path: &Path, otherwise: &str) -> Result<String, Failure> {
     let file = pipe::open(path).map_err(|error| cannot_read(path, &error))?;
-    rest_of_text(path, file, Vec::new(), "is no recipe (TOML)")
+    rest_of_text(path, file, Vec::new(), otherwise)
 }
 
 /// Returns the text of a file of which `bytes` were already read; `otherwise` names the kinds of

@@ -39,6 +39,7 @@ mod sweep;
 mod table;
 mod top;
 mod trace;
+mod validate;
 mod value;
 
 use std::process::ExitCode;

@@ -54,6 +54,8 @@ pub struct TierModel {
     pub write_gbps: f64,
     /// Memory channels, which share the bandwidth: one line takes `64 * channels / bandwidth`.
     pub channels: u32,
+    /// Measured watermarks, in bytes: min, low, high, promo. `None`: the kernel's derivation.
+    pub watermarks: Option<[Bytes; 4]>,
 }
 
 /// A machine.
@@ -75,6 +77,9 @@ pub struct Machine {
     /// capacities those of the dedicated and the managed node. A part of the managed node is fast
     /// memory too: half of it, or what the ratio gives.
     pub hardware: Option<Hardware>,
+    /// CPUs. Threads beyond their number wait, and background work takes the time of the threads
+    /// that no other CPU could run. `None`: there are always enough.
+    pub cpus: Option<u32>,
 }
 
 /// A published pair of tiers; sizes are the scenario's.
@@ -231,6 +236,7 @@ impl Machine {
             read_gbps: t.read_gbps,
             write_gbps: t.write_gbps,
             channels: t.channels,
+            watermarks: None,
         });
         Some(Self {
             page_size: Bytes(4096),
@@ -239,6 +245,7 @@ impl Machine {
             watermark_scale_factor: Self::DEFAULT_WATERMARK_SCALE,
             granule_order: 0,
             hardware: None,
+            cpus: None,
         })
     }
 
@@ -258,15 +265,15 @@ impl Machine {
         let machine = self.tiers.iter().map(|t| t.capacity.in_pages(self.page_size)).sum();
         let tier = |t: &TierModel| {
             let capacity = t.capacity.in_pages(self.page_size);
+            let scale = self.watermark_scale_factor;
+            let derived = || Watermarks::kernel(capacity, machine, self.page_size, scale);
             Tier {
                 name: t.name.clone(),
                 capacity,
-                watermarks: Watermarks::kernel(
-                    capacity,
-                    machine,
-                    self.page_size,
-                    self.watermark_scale_factor,
-                ),
+                watermarks: t.watermarks.map_or_else(derived, |marks| {
+                    let [min, low, high, promo] = marks.map(|mark| mark.in_pages(self.page_size));
+                    Watermarks { min, low, high, promo }
+                }),
                 load_latency: Duration::from_nanos(t.load_ns as u64),
                 store_latency: Duration::from_nanos(t.store_ns as u64),
                 bandwidth: Bandwidth((t.read_gbps * 1e9) as u64),

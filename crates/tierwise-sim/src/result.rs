@@ -122,6 +122,9 @@ pub struct TimelinePoint {
     pub time_seconds: f64,
     /// Share of last-level misses served by the fastest tier.
     pub fast_access_ratio: f64,
+    /// Last-level misses, for sums over intervals. Not printed.
+    #[serde(skip)]
+    pub misses: f64,
     /// Pages promoted.
     pub promotions: u64,
     /// Pages demoted.

@@ -228,6 +228,11 @@ impl Workload {
         }
     }
 
+    /// CPUs that it could use.
+    pub fn cpus(&self) -> f64 {
+        self.service().map_or(self.parallelism, |s| s.tenant.servers() as f64)
+    }
+
     /// Lengthens its path by the stall of one thread; the other threads continue.
     pub fn charge_stall(&mut self, ns: f64) {
         match &mut self.kind {

@@ -15,6 +15,17 @@ must "tierwise-compare" man --local-file "$work/venv/share/man/man1/tierwise-com
 must "slowdown" hidden "$bin/python" -c "
 import sys, tierwise
 print(tierwise.run(sys.prefix + '/share/tierwise/scenarios/zipf.toml', 'static')['result'])"
+# The command finds what the module computed.
+cat > "$work/sweep.toml" <<END
+scenarios = ["$work/venv/share/tierwise/scenarios/zipf.toml"]
+recipes = ["static", "clock"]
+END
+must "2 units: 0 kept, 2 to run" hidden "$bin/tierwise" sweep sweep.toml --out results --dry-run
+hidden "$bin/python" -c "
+from concurrent.futures import ThreadPoolExecutor
+from tierwise import sweep
+sweep.run('sweep.toml', ThreadPoolExecutor(1), out='results')"
+must "2 units: 2 kept, 0 to run" hidden "$bin/tierwise" sweep sweep.toml --out results --dry-run
 "$bin/pip" uninstall --quiet --yes tierwise
 left=$(find "$work/venv" -path '*tierwise*' -type f)
 [ -z "$left" ] || fail "pip uninstall left $left"

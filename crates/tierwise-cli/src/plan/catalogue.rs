@@ -75,6 +75,7 @@ impl FittedModules {
             read_gbps: self.module.read_gbps * all,
             write_gbps: self.module.write_gbps * all,
             channels: self.count as u32,
+            watermarks: None,
         }
     }
 

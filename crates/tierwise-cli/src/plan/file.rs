@@ -24,6 +24,10 @@ const MAX_COUNT: u64 = 64;
 /// Slots of a kind: two sockets of 12 channels with two modules each, rounded up.
 const MAX_SLOTS: u64 = 64;
 
+/// Shares of time: no program does nothing but wait for memory, and one that never does needs no
+/// plan.
+const SHARES: std::ops::RangeInclusive<f64> = 0.001..=0.99;
+
 /// A price above a billion is a slip in any currency.
 const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1e9;
 
@@ -45,6 +49,8 @@ pub struct ProgramEntry {
     pub count: u64,
     /// The resident memory of the real program; `None`: as recorded.
     pub size: Option<Bytes>,
+    /// The share of its time that it waits for memory, with everything fast; `None`: as recorded.
+    pub memory_bound: Option<f64>,
     /// The allowed slowdown; `None`: the plan's, unless the program has an SLO.
     pub slowdown: Option<f64>,
     pub weight: u32,
@@ -229,6 +235,11 @@ fn program(section: &Section<'_>, base: &Path) -> Result<ProgramEntry, ConfigErr
     let trace = section.text("trace")?.map(|path| base.join(path));
     let scenario = section.text("scenario")?.map(|path| base.join(path));
     let workload = section.text("workload")?;
+    let memory_bound = section.number("memory_bound", SHARES)?;
+    if memory_bound.is_some() && trace.is_none() {
+        let problem = "is for a trace; a scenario says how often its programs access memory";
+        return Err(section.error("memory_bound", problem));
+    }
     let source = match (trace, scenario) {
         (Some(trace), None) if workload.is_none() => ProgramSource::Trace(trace),
         (None, Some(file)) => ProgramSource::Scenario(file, workload.map(str::to_owned)),
@@ -246,6 +257,7 @@ fn program(section: &Section<'_>, base: &Path) -> Result<ProgramEntry, ConfigErr
         source,
         count: section.whole_or("count", 1, 1..=MAX_COUNT)?,
         size: section.bytes("size")?,
+        memory_bound,
         slowdown: section.number("slowdown", 1.0..=1000.0)?,
         weight: section.whole_or("weight", DEFAULT_WEIGHT.into(), 1..=MAX_WEIGHT.into())? as u32,
         threads: section.whole_or("threads", 1, 1..=4096)? as u32,
@@ -307,6 +319,16 @@ trace = "p.twt"
             ("dram_slots = 6", "", "machine[0].dram_slots: missing or zero; write"),
             ("cxl_slots = 2", "cxl_slots = 2\ncxl_counts = [3]", "found 3; allowed: 0 to 2"),
             ("trace = \"p.twt\"", "", "program[0].trace: allowed: one of"),
+            (
+                "trace = \"p.twt\"",
+                "trace = \"p.twt\"\nmemory_bound = 30",
+                "program[0].memory_bound: found 30; allowed: a number from 0.001 to 0.99",
+            ),
+            (
+                "trace = \"p.twt\"",
+                "scenario = \"p.toml\"\nmemory_bound = 0.3",
+                "program[0].memory_bound: is for a trace",
+            ),
             ("name = \"c\"", "name = \"d\"", "found \"d\" a second time; names are unique"),
         ];
         for (from, to, words) in cases {

@@ -187,13 +187,22 @@ fn figure(
     let slowdowns: Vec<f64> = results.iter().map(|r| r.slowdown * factor).collect();
     let p99: Vec<f64> = results.iter().filter_map(|r| Some(r.latency.as_ref()?.p99_ms)).collect();
     let (slowdown, p99_ms) = (RunSpread::of(&slowdowns)?, RunSpread::of(&p99));
-    let failure = results.iter().find_map(|r| r.failure.clone());
+    let failure = results.iter().find_map(|r| failure(r));
     let of_slowdown = program.slowdown.map(|most| slowdown.high / most);
     let of_slo = program.slo_ms.map(|slo| p99_ms.map_or(f64::INFINITY, |p99| p99.high / slo));
     let of_limit = [of_slowdown, of_slo].into_iter().flatten().fold(0.0, f64::max);
     let meets = failure.is_none() && of_limit <= 1.0;
     let program = program.name.clone();
     Some(ProgramFigure { program, slowdown, p99_ms, meets, of_limit, failure })
+}
+
+/// Returns why a tenant has no figure. A program that did not come to its measured part would
+/// otherwise be as fast as in the fastest memory.
+fn failure(result: &TenantResult) -> Option<String> {
+    let unmeasured = (result.seconds == 0.0).then(|| {
+        "not measured: the run ended before its measured part; raise duration_s".to_owned()
+    });
+    result.failure.clone().or(unmeasured)
 }
 
 /// Returns a tenant's place in the phase, 0 to 1, by a seed.

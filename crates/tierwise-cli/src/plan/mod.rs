@@ -12,6 +12,7 @@ mod page;
 mod parquet;
 mod print;
 mod programs;
+mod sampled;
 mod search;
 
 use std::path::{Path, PathBuf};
@@ -122,13 +123,14 @@ impl Plan {
                 )));
             }
             let (source, count) = (ProgramSource::Trace(path.clone()), 1);
-            let (size, slowdown) = (None, None);
+            let (size, slowdown, memory_bound) = (None, None, None);
             let (weight, threads) = (tierwise_core::tenant::DEFAULT_WEIGHT, 1);
             plan.programs.push(ProgramEntry {
                 name,
                 source,
                 count,
                 size,
+                memory_bound,
                 slowdown,
                 weight,
                 threads,

@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tierwise_core::migrate::Budget;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_sim::costs::Costs;
@@ -16,6 +17,7 @@ use tierwise_sim::run::Prepared;
 use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 
 use super::file::{PlanFile, ProgramEntry, ProgramSource};
+use super::sampled;
 use crate::failure::Failure;
 use crate::{bare_trace, input};
 
@@ -42,6 +44,8 @@ pub struct PlannedHost {
     pub programs: Vec<PlannedProgram>,
     pub granule_order: u8,
     pub duration: Option<Duration>,
+    /// Copies of recordings, which exist as long as this.
+    _copies: Vec<TempDir>,
 }
 
 /// A program whose files were opened.
@@ -54,6 +58,8 @@ struct OpenedProgram<'a> {
     duration: Option<Duration>,
     /// Nanoseconds of a trace in fast memory, not stretched.
     alone_ns: Option<f64>,
+    /// The copy of its recording that runs in its place.
+    copy: Option<TempDir>,
 }
 
 /// Opens the programs. `fast_ns` is the latency of the catalogue's fastest memory.
@@ -71,9 +77,8 @@ pub fn open(plan: &PlanFile, fast_ns: f64) -> Result<PlannedHost, Failure> {
     }
     let by_growth = (growth.ceil() as u64).next_power_of_two().ilog2() as u8;
     let granule_order = opened.iter().map(|o| o.granule_order).fold(by_growth, u8::max);
-    let scenarios = opened.iter().filter_map(|o| o.duration).max();
-    let duration = plan.duration_s.map(Duration::from_secs_f64).or(scenarios);
     let longest = opened.iter().filter_map(OpenedProgram::lasts_ns).fold(0.0, f64::max);
+    let duration = duration(plan, &opened, longest)?;
     let programs: Vec<PlannedProgram> =
         opened.iter().map(|o| o.planned(plan, granule_order, longest)).collect();
     let endless = |p: &&PlannedProgram| !ends(&p.workload);
@@ -85,7 +90,33 @@ pub fn open(plan: &PlanFile, fast_ns: f64) -> Result<PlannedHost, Failure> {
             program.name
         )));
     }
-    Ok(PlannedHost { programs, granule_order, duration })
+    let copies = opened.into_iter().filter_map(|o| o.copy).collect();
+    Ok(PlannedHost { programs, granule_order, duration, _copies: copies })
+}
+
+/// A limit beyond this asks for no figure, only that the program runs.
+const SLOWEST: f64 = 2.0;
+
+/// Returns the end of every run: not before the longest recording has ended as slowly as the plan
+/// allows. A recording that is cut short would be judged by its beginning.
+fn duration(
+    plan: &PlanFile,
+    opened: &[OpenedProgram<'_>],
+    longest_ns: f64,
+) -> Result<Option<Duration>, Failure> {
+    let limits = opened.iter().map(|o| o.entry.slowdown.unwrap_or(plan.slowdown));
+    let needed = (longest_ns * 1e-9 * limits.fold(1.0, f64::max).min(SLOWEST)).ceil();
+    match plan.duration_s {
+        Some(found) if found < needed => Err(Failure::User(format!(
+            "duration_s: found {found}; allowed: at least {needed}, because the longest recording \
+             takes that long at its real size; write that, or a smaller size"
+        ))),
+        Some(found) => Ok(Some(Duration::from_secs_f64(found))),
+        None => {
+            let of_scenarios = opened.iter().filter_map(|o| o.duration).max();
+            Ok(of_scenarios.map(|its| its.max(Duration::from_secs_f64(needed))))
+        }
+    }
 }
 
 fn ends(workload: &WorkloadSpec) -> bool {
@@ -99,10 +130,12 @@ fn ends(workload: &WorkloadSpec) -> bool {
 fn opened(entry: &ProgramEntry, fast_ns: f64) -> Result<OpenedProgram<'_>, Failure> {
     match &entry.source {
         ProgramSource::Trace(path) => {
-            let (workload, alone_ns) = bare_trace::workload(entry.name.clone(), path, fast_ns)?;
+            let copy = sampled::weighed(path, entry.memory_bound, fast_ns)?;
+            let path = copy.as_ref().map_or_else(|| path.clone(), sampled::copied);
+            let (workload, alone_ns) = bare_trace::workload(entry.name.clone(), &path, fast_ns)?;
             let recorded = resident(&workload, 0, None)?;
             let (granule_order, duration, alone_ns) = (0, None, Some(alone_ns));
-            Ok(OpenedProgram { entry, workload, recorded, granule_order, duration, alone_ns })
+            Ok(OpenedProgram { entry, workload, recorded, granule_order, duration, alone_ns, copy })
         }
         ProgramSource::Scenario(path, name) => of_scenario(entry, path, name.as_deref()),
     }
@@ -138,8 +171,8 @@ fn of_scenario<'a>(
     };
     let granule_order = scenario.machine.granule_order;
     let recorded = resident(&workload, granule_order, Some(Duration::from_secs(1)))?;
-    let (duration, alone_ns) = (scenario.duration, None);
-    Ok(OpenedProgram { entry, workload, recorded, granule_order, duration, alone_ns })
+    let (duration, alone_ns, copy) = (scenario.duration, None, None);
+    Ok(OpenedProgram { entry, workload, recorded, granule_order, duration, alone_ns, copy })
 }
 
 /// Returns the resident bytes of a workload.
@@ -156,6 +189,7 @@ fn resident(
         read_gbps: 1.0,
         write_gbps: 1.0,
         channels: 1,
+        watermarks: None,
     });
     let mut scenario = scenario(tiers.to_vec(), granule_order, vec![workload.clone()], duration);
     scenario.sizes = vec![TierSize::ShareOfResident(2.0); 2];
@@ -180,6 +214,7 @@ pub fn scenario(
             watermark_scale_factor: Machine::DEFAULT_WATERMARK_SCALE,
             granule_order,
             hardware: None,
+            cpus: None,
         },
         sizes: Vec::new(),
         costs: Costs::default(),

@@ -3,7 +3,7 @@
 mod cut;
 mod export;
 mod import;
-mod info;
+pub mod info;
 mod stat;
 
 use clap::{Args, Subcommand};

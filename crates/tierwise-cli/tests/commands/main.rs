@@ -15,3 +15,4 @@ mod profile;
 mod recipe_numbers;
 mod streams;
 mod sweep;
+mod validate;

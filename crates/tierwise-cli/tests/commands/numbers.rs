@@ -97,6 +97,8 @@ const ROWS: &[Row] = &[
     row(PROFILE, "--points", &["in.toml"], Refused),
     row(PROFILE, "--seed", &["in.toml"], Allowed),
     row(PROFILE, "--jobs", &["in.toml"], Refused),
+    row(&["validate"], "--seed", &["in.json"], Allowed),
+    row(&["validate"], "--jobs", &["in.json"], Refused),
     row(&["reproduce", "multi-clock"], "--seed", &[], Allowed),
     row(&["reproduce", "equilibria"], "--seed", &[], Allowed),
     row(&["reproduce", "mtat"], "--seed", &[], Allowed),

@@ -191,3 +191,54 @@ fn wrong_plans_are_refused_by_line() {
         assert!(message.contains(words), "{to}: {message}");
     }
 }
+
+/// A plan of one program, a recording of DAMON's.
+fn sampled(planned: &Planned) -> String {
+    let recording = "/../tierwise-trace/tests/foreign/stairs.damo";
+    let recording = format!("{}{recording}", env!("CARGO_MANIFEST_DIR"));
+    succeeded(&["trace", "import", &recording, &planned.directory.name("live.twt")]);
+    let (machines, _) = PLAN.split_once("[[program]]").unwrap();
+    let machines = machines.replace("\"1MiB\"\nload", "\"64MiB\"\nload");
+    machines.replace("\"4MiB\"", "\"512MiB\"")
+        + "[[program]]\nname = \"live\"\ntrace = \"live.twt\"\n"
+}
+
+/// DAMON counts checks, not misses: by themselves its recordings would run as fast in any memory.
+#[test]
+fn sampled_recordings_need_their_wait() {
+    let planned = Planned::new();
+    let plan = sampled(&planned);
+    planned.directory.write("plan.toml", &plan);
+    let message = refused(&["plan", &planned.plan]);
+    assert!(message.contains("program live: "), "{message}");
+    assert!(message.contains("it counts samples of accesses, not misses"), "{message}");
+    assert!(message.contains("write memory_bound"), "{message}");
+
+    planned.directory.write("plan.toml", &format!("{plan}memory_bound = 0.4\nslowdown = 1.2\n"));
+    let answer = planned.json();
+    let of_static = |curve: &&Value| curve["policy"] == "static";
+    let curve = list(&answer, "curves").iter().find(of_static).unwrap();
+    let none = &list(curve, "points")[0];
+    assert_eq!(none["fast_bytes"], 0);
+    // Four tenths of the time take as much longer as slow memory does.
+    let expected = 1.0 + 0.4 * (202.0 / 73.0 - 1.0);
+    let found = none["slowdown"]["mean"].as_f64().unwrap();
+    assert!((found / expected - 1.0).abs() < 0.05, "{found}, expected {expected}");
+}
+
+/// What was not run would count as run in the fastest memory.
+#[test]
+fn recordings_are_not_cut_short() {
+    let planned = Planned::new();
+    let plan = format!("duration_s = 2\n{}memory_bound = 0.4\n", sampled(&planned));
+    planned.directory.write("plan.toml", &plan);
+    let message = refused(&["plan", &planned.plan]);
+    assert!(message.contains("duration_s: found 2; allowed: at least "), "{message}");
+
+    // So slow that it does not come to its measured part.
+    planned.directory.write("tiny.toml", &TINY.replace("dilation = 50", "dilation = 1000000"));
+    let short = format!("duration_s = 1\n{PLAN}");
+    planned.directory.write("plan.toml", &short);
+    let out = planned.run(&[]);
+    assert!(out.contains("not measured: the run ended before its measured part"), "{out}");
+}

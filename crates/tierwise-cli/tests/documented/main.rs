@@ -52,6 +52,8 @@ const NOT_RUN: &[(&str, &[&str])] = &[
     ("it records with the plugin, which is built apart", &["tierwise record -o"]),
     ("it needs a tool of others", &["valgrind ", "perf ", "damo ", "cachesim "]),
     ("it trains for hours", &["S=", "python -m tierwise.train"]),
+    ("it needs PyTorch, and trains for minutes", &["python python/examples/"]),
+    ("it replays records of guests that the lab made", &["tierwise validate"]),
 ];
 
 /// Commands that [`NOT_RUN`] would exclude and that the test runs nevertheless.

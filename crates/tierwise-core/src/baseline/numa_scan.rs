@@ -32,7 +32,7 @@ const MAX_SCAN_WINDOW: Bytes = Bytes(2560 << 20);
 /// `task_numa_work`: address space passed over, as a multiple of the memory poisoned.
 const PASS_OVER: u64 = 8;
 
-/// `numa_balancing/scan_delay_ms`: the time before the first scan of a new process.
+/// `numa_balancing/scan_delay_ms`: the time before the first scan of a new process, by default.
 const SCAN_DELAY: Duration = Duration::from_millis(1000);
 
 /// The shortest scan period: the kernel counts `numa_scan_period` in whole milliseconds.
@@ -60,19 +60,20 @@ pub(super) struct NumaScanner {
 }
 
 impl NumaScanner {
-    /// Reads `scan_size` and `scan_period_min_ms`.
+    /// Reads `scan_size`, `scan_period_min_ms` and `scan_delay_ms`.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
     pub(super) fn read(section: &Section<'_>, tiers: Tiers) -> Result<Self, ConfigError> {
         let period_min =
             section.millis_or("scan_period_min_ms", Duration::from_secs(1), 1..=60_000)?;
+        let delay = section.millis_or("scan_delay_ms", SCAN_DELAY, 0..=600_000)?;
         Ok(Self {
             size: section.paged_or("scan_size", Bytes(256 << 20))?,
             period_min,
             tiers,
             cursor: 0,
-            due: Timestamp::ZERO + SCAN_DELAY,
+            due: Timestamp::ZERO + delay,
             poisoned: Vec::new(),
             faults: Vec::new(),
         })

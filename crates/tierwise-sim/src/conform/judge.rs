@@ -130,6 +130,7 @@ mod tests {
     /// eleventh on.
     fn points(usage: &[[u64; 2]]) -> Vec<TimelinePoint> {
         let point = |(i, usage): (usize, &[u64; 2])| TimelinePoint {
+            misses: 0.0,
             time_seconds: 11.0 + i as f64,
             fast_access_ratio: 0.0,
             promotions: 0,

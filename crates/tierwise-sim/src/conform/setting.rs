@@ -50,6 +50,7 @@ pub fn machine() -> Machine {
         watermark_scale_factor: Machine::DEFAULT_WATERMARK_SCALE,
         granule_order: 0,
         hardware: None,
+        cpus: None,
     })
 }
 

@@ -157,8 +157,19 @@ impl SimulatedHost {
         times
     }
 
+    /// The factor by which running threads that share too few CPUs are slowed down.
+    fn crowding(&self) -> f64 {
+        self.machine.cpus.map_or(1.0, |cpus| (self.threads() / f64::from(cpus)).max(1.0))
+    }
+
+    /// Threads of the running workloads.
+    pub(super) fn threads(&self) -> f64 {
+        let running = self.workloads.iter().filter(|w| w.state == WorkloadState::Running);
+        running.map(|workload| workload.cpus()).sum()
+    }
+
     fn running(&self) -> Running {
-        let tiers = self.topology.tiers.len();
+        let (tiers, crowding) = (self.topology.tiers.len(), self.crowding());
         let mut running =
             Running { all: Vec::with_capacity(self.workloads.len()), tiers, served: Vec::new() };
         for (i, (workload, schedule)) in self.workloads.iter().zip(&self.schedules).enumerate() {
@@ -171,7 +182,7 @@ impl SimulatedHost {
                     cpu_ns: workload.window.instructions as f64 * self.machine.instruction_ns,
                     overlap: schedule.memory_level_parallelism,
                     dilation: f64::from(workload.windows.dilation()),
-                    parallelism: workload.parallelism,
+                    parallelism: workload.parallelism / crowding,
                     beside_slow: workload.slow.is_some(),
                 }),
             };

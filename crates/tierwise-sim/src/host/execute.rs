@@ -152,8 +152,10 @@ impl SimulatedHost {
         self.stats.moved(workload, m.to < from, bytes);
         match m.charge_to {
             ChargeTo::Background => {
-                self.stats.background(copy_ns + fixed_ns);
-                self.stall(workload, frame.local, copy_ns + self.costs.migrate_page_ns);
+                let taken = self.background(copy_ns + fixed_ns);
+                // A program that waits for its CPU does not touch the page meanwhile.
+                let away = (copy_ns + self.costs.migrate_page_ns) * (1.0 - taken);
+                self.stall(workload, frame.local, away);
             }
             ChargeTo::FaultingThread => self.charge_stall(workload, copy_ns + fixed_ns),
         }
@@ -200,11 +202,31 @@ impl SimulatedHost {
         self.stats.application(workload, ns);
     }
 
+    /// Charges the time of a thread that works beside the workloads. Returns the share of it that
+    /// it takes from them, because all CPUs are in use: nothing if one is idle.
+    fn background(&mut self, ns: f64) -> f64 {
+        self.stats.background(ns);
+        let Some(cpus) = self.machine.cpus.map(f64::from) else { return 0.0 };
+        let threads = self.threads();
+        let taken = (threads + 1.0 - cpus).clamp(0.0, 1.0);
+        if taken > 0.0 && threads > 0.0 {
+            let each = taken * ns / threads.min(cpus);
+            for workload in &mut self.workloads {
+                if workload.state == WorkloadState::Running {
+                    // All its threads wait, each for its part.
+                    let all = each * workload.cpus();
+                    workload.charge_stall(all);
+                }
+            }
+        }
+        taken
+    }
+
     fn charge_scan(&mut self, scan: ScanCost) {
         let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
         let background =
             scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
-        self.stats.background(background);
+        self.background(background);
         // The scan does not report the tiers that it read: every tier's thread scans an equal part.
         let each = background / self.topology.tiers.len() as f64;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
@@ -286,7 +308,7 @@ impl SimulatedHost {
         let samples = (self.observation.samples.len() - before) as f64;
         if samples > 0.0 {
             self.charge_stall(i, samples * self.costs.sample_ns);
-            self.stats.background(samples * self.costs.sample_read_ns);
+            self.background(samples * self.costs.sample_read_ns);
         }
     }
 

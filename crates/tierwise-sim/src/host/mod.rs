@@ -86,6 +86,8 @@ pub struct SimulatedHost {
     attention: bool,
     /// True if hint faults occurred, and no other event that should not wait.
     faulted: bool,
+    /// True if the start of a measured part should not wait for the next observation.
+    waits_for_mark: bool,
     injection: Injection,
     budget: Budget,
     seed: u64,
@@ -125,6 +127,7 @@ impl SimulatedHost {
             observation: Observation::default(),
             attention: false,
             faulted: false,
+            waits_for_mark: false,
             injection: Injection::default(),
             budget: Budget::default(),
             seed,
@@ -146,6 +149,12 @@ impl SimulatedHost {
     /// Makes the checkers compare the moved bytes with a budget.
     pub fn set_budget(&mut self, budget: Budget) {
         self.budget = budget;
+    }
+
+    /// Makes the next wait end when a workload's measured part starts, if none has.
+    pub(crate) fn wait_for_mark(&mut self) -> bool {
+        self.waits_for_mark = self.stats.accounts.iter().all(|a| a.measured_from.is_none());
+        self.waits_for_mark
     }
 
     /// Injects faults into the run.
@@ -209,8 +218,7 @@ impl SimulatedHost {
             reading.instructions = work.instructions as u64;
             let service = self.workloads[i].service();
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
-            reading.cpus =
-                service.map_or(self.workloads[i].parallelism, |s| s.tenant.servers() as f64);
+            reading.cpus = self.workloads[i].cpus();
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
             reading.running = self.workloads[i].state == WorkloadState::Running;
             work.clear();

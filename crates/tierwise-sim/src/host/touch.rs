@@ -26,6 +26,7 @@ impl SimulatedHost {
         workload.set_parallelism();
         if workload.windows.is_measured() {
             self.stats.start_measuring(i, self.now);
+            self.attention |= std::mem::take(&mut self.waits_for_mark);
         }
         if self.map_allocations(i).is_err() || self.place_rows(i).is_err() {
             self.stats.out_of_memory(i, self.now);

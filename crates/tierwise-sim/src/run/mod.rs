@@ -17,7 +17,7 @@ use tierwise_core::recipe::{Bound, Recipe};
 use tierwise_core::share::Decision;
 use tierwise_core::units::{Bytes, Pages};
 use tierwise_core::world::World;
-use tierwise_driver::{Driver, Observer};
+use tierwise_driver::{Driver, Observer, RoundMode};
 
 pub use alone::{alone, enough_slow};
 pub use memory_mode::memory_mode;
@@ -46,6 +46,9 @@ pub struct RunOptions {
     pub heat_map: bool,
     /// True if the decisions and their reasons are recorded.
     pub record: bool,
+    /// True if the policy starts with the first measured part. Until then pages lie where they were
+    /// first touched.
+    pub policy_at_mark: bool,
     /// Faults to inject into the run.
     pub injection: Injection,
 }
@@ -77,12 +80,13 @@ pub fn run(
     if options.record {
         let (scenario, policy) = (&prepared.scenario().name, recipe.name());
         let mut recorder = Recorder::new(scenario, policy, options.seed, &host.topology());
-        drive(prepared, &mut engine, &mut host, progress, &mut recorder, Recorder::decided)?;
+        let decided = Recorder::decided;
+        drive(prepared, &mut engine, &mut host, options, progress, &mut recorder, decided)?;
         output = summary::summarise(prepared, recipe, &host, options);
         let names = prepared.scenario().workloads.iter().map(|w| w.name.as_str());
         output.record = Some(recorder.finish(&host, names));
     } else {
-        drive(prepared, &mut engine, &mut host, progress, &mut (), |(), _| ())?;
+        drive(prepared, &mut engine, &mut host, options, progress, &mut (), |(), _| ())?;
         output = summary::summarise(prepared, recipe, &host, options);
     }
     Ok(output)
@@ -92,6 +96,7 @@ fn drive<O: Observer<SimulatedHost>>(
     prepared: &Prepared,
     engine: &mut Engine,
     host: &mut SimulatedHost,
+    options: &RunOptions,
     progress: &mut dyn FnMut(f64),
     observer: &mut O,
     decided: impl Fn(&mut O, &[Decision]),
@@ -99,6 +104,12 @@ fn drive<O: Observer<SimulatedHost>>(
     let mut driver = Driver::default();
     driver.start(engine, host)?;
     let mut goes_on = true;
+    driver.set_mode(RoundMode::Observe);
+    while options.policy_at_mark && goes_on && host.wait_for_mark() {
+        goes_on = driver.round_with(engine, host, observer)?;
+        progress(prepared.share_done(host));
+    }
+    driver.set_mode(RoundMode::Manage);
     while goes_on {
         goes_on = driver.round_with(engine, host, observer)?;
         decided(observer, engine.decisions());

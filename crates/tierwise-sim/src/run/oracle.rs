@@ -152,6 +152,7 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
     sums.iter()
         .enumerate()
         .map(|(point, workloads)| TimelinePoint {
+            misses: workloads.iter().map(|p| p.1).sum(),
             time_seconds: (point + 1) as f64 * every * 1e-9,
             fast_access_ratio: share(
                 workloads.iter().map(|p| p.0).sum(),

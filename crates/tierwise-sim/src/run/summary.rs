@@ -203,6 +203,7 @@ fn timeline_point(point: &StatsPoint, names: &[&str], page_size: Bytes) -> Timel
     TimelinePoint {
         time_seconds: point.at as f64 * 1e-9,
         fast_access_ratio: share(sum(&|p| p.fast), sum(&|p| p.misses)),
+        misses: sum(&|p| p.misses),
         promotions: point.workloads.iter().map(|p| p.promotions).sum(),
         demotions: point.workloads.iter().map(|p| p.demotions).sum(),
         tenants: names

@@ -27,6 +27,8 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
     let watermark_scale_factor =
         section.whole_or("watermark_scale_factor", Machine::DEFAULT_WATERMARK_SCALE, 1..=3000)?;
     let granule_order = granule_order(section, page_size)?;
+    // Zero would stand still; no machine has more CPUs than Linux allows (`NR_CPUS`).
+    let cpus = section.whole("cpus", 1..=8192)?.map(|cpus| cpus as u32);
     let tables = section.sections("tier")?;
     let managed = ManagedTable::read(&section.section("hardware")?)?;
     let preset = PresetKeys::read(section)?;
@@ -48,6 +50,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
         watermark_scale_factor,
         granule_order,
         hardware,
+        cpus,
     };
     Ok((machine, sizes))
 }
@@ -210,9 +213,31 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
         read_gbps,
         write_gbps: table.number_or("write_gbps", read_gbps, gbps)?,
         channels: table.whole_or("channels", 1, 1..=1024)? as u32,
+        watermarks: watermarks(&table.section("watermarks")?)?,
     };
     table.finish()?;
     Ok(model)
+}
+
+/// Reads `[machine.tier.watermarks]`: all four, in ascending order.
+fn watermarks(table: &Section<'_>) -> Result<Option<[Bytes; 4]>, ConfigError> {
+    if !table.is_present() {
+        return Ok(None);
+    }
+    let mut found = [Bytes(0); 4];
+    let mut least = Bytes(0);
+    for (mark, key) in found.iter_mut().zip(["min", "low", "high", "promo"]) {
+        let Some(bytes) = table.bytes(key)? else {
+            return Err(table.error(key, "missing; write a size: \"8MiB\""));
+        };
+        if bytes < least {
+            let problem = format!("found {bytes}; allowed: at least {least}, the mark before it");
+            return Err(table.error(key, problem));
+        }
+        (*mark, least) = (bytes, bytes);
+    }
+    table.finish()?;
+    Ok(Some(found))
 }
 
 fn check_order(

@@ -19,6 +19,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("", "duration_s", SECONDS),
     ("machine", "instruction_ns", Some(("0.0005", "0.5"))),
     ("machine", "watermark_scale_factor", Some(("-10", "10"))),
+    ("machine", "cpus", Some(("-2", "2"))),
     ("machine", "page_size", NONE),
     ("machine", "granule", NONE),
     ("machine", "fast", NONE),

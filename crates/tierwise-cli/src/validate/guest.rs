@@ -1,0 +1,137 @@
+//! The guest of a run as a scenario of the simulator.
+//!
+//! The simulated machine is the guest: its latencies and CPUs, the free memory and the watermarks
+//! of its fast node, the daemon's blocks. The program fills its memory under first touch, as in the
+//! guest, and the policy starts with the work. One figure is fitted: the time beside misses, from
+//! the run with fast memory only.
+
+use std::path::Path;
+
+use tierwise_core::units::Bytes;
+use tierwise_sim::scenario::Scenario;
+use tierwise_trace::summary::TraceSummary;
+
+use super::record::{BOUND, GuestRun, ProgramRecord};
+use crate::failure::Failure;
+
+/// Base pages of the guests.
+const PAGE: u64 = 4096;
+/// Cache lines of a page: a copy misses once per line and side.
+const LINES: f64 = 64.0;
+/// A bandwidth that no program reaches, because a guest does not model bandwidth.
+const UNLIMITED_GBPS: u32 = 100_000;
+/// Kernel work for a page's move, without its copy. The daemon moved 28,544 pages in 0.81 s of a
+/// guest's CPU time, 28 us per page, of which 20 are the copy's misses.
+const MIGRATE_PAGE_NS: u32 = 8000;
+
+/// The marks of a recording: its memory is filled and the work starts, and the work ends.
+const RUN: &str = "run";
+const END: &str = "end";
+
+/// The measured part of a program's recording in figures.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedPart {
+    pub instructions: u64,
+    pub misses: u64,
+    /// Of the whole recording.
+    pub peak_resident: Bytes,
+    /// True if a mark ends the measured part; otherwise the recording's end does.
+    has_end: bool,
+}
+
+impl RecordedPart {
+    /// Returns `None` if the recording has no mark where the work starts.
+    pub fn new(summary: &TraceSummary) -> Option<Self> {
+        let mark = |name: &str| {
+            let found = summary.marks.iter().find(|(_, mark)| mark == name);
+            found.map(|&(window, _)| window as usize)
+        };
+        let (from, to) = (mark(RUN)?, mark(END));
+        let measured = summary.windows.get(from..to.unwrap_or(summary.windows.len()))?;
+        let page = u64::from(summary.header.page_size);
+        Some(Self {
+            instructions: measured.iter().map(|window| window.instructions).sum(),
+            misses: measured.iter().map(|window| window.misses).sum(),
+            peak_resident: Bytes(summary.peak_resident_pages * page),
+            has_end: to.is_some(),
+        })
+    }
+
+    /// Nanoseconds per recorded instruction beside misses, in the run whose misses are all on the
+    /// fast node.
+    pub fn instruction_ns(&self, record: &ProgramRecord) -> f64 {
+        let seconds = record.seconds(BOUND).unwrap_or_default();
+        let beside = seconds * 1e9 - self.misses as f64 * record.guest.latency_ns[0];
+        // A recording that misses more often than the guest would leave nothing.
+        (beside / self.instructions.max(1) as f64).max(0.1)
+    }
+}
+
+/// Returns a run's guest as a scenario. `directory` has the program's recording.
+pub fn scenario(
+    record: &ProgramRecord,
+    run: &GuestRun,
+    recorded: &RecordedPart,
+    by_page: bool,
+    directory: &Path,
+) -> Result<Scenario, Failure> {
+    let text = text(record, run, recorded, by_page);
+    let file = format!("{} under {} as a scenario", record.program, run.policy);
+    Ok(Scenario::parse(&file, &text, directory)?)
+}
+
+fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page: bool) -> String {
+    let granule = if by_page { PAGE } else { record.granule_kib << 10 };
+    let whole = |bytes: u64| (bytes / granule).max(1) * granule;
+    let [fast_ns, slow_ns] = record.guest.latency_ns;
+    let name = &record.program;
+    let marks = run.watermarks_mib;
+    let [min, low, high, promo] = [marks.min, marks.low, marks.high, marks.promo].map(bytes);
+    let end = if recorded.has_end { format!("measure_to = \"{END}\"") } else { String::new() };
+    // What the program holds and what is free: all that the policy has to divide.
+    let room = bytes(run.fast_mib_at_start + run.free_mib_at_start());
+    let resident = recorded.peak_resident.0;
+    let footprint =
+        if by_page { String::new() } else { format!("footprint = \"{}B\"", whole(resident)) };
+    format!(
+        "name = \"{name}\"\n\
+         summary = \"a guest of the lab\"\n\
+         [machine]\n\
+         instruction_ns = {:.4}\n\
+         granule = \"{granule}B\"\n\
+         cpus = {}\n\
+         [costs]\n\
+         migrate_page_ns = {MIGRATE_PAGE_NS}\n\
+         copy_bytes_per_ns = {:.4}\n\
+         [[machine.tier]]\n\
+         name = \"fast\"\n\
+         capacity = \"{}B\"\n\
+         load_ns = {fast_ns}\n\
+         read_gbps = {UNLIMITED_GBPS}\n\
+         [machine.tier.watermarks]\n\
+         min = \"{min}B\"\n\
+         low = \"{low}B\"\n\
+         high = \"{high}B\"\n\
+         promo = \"{promo}B\"\n\
+         [[machine.tier]]\n\
+         name = \"slow\"\n\
+         capacity = \"{}B\"\n\
+         load_ns = {slow_ns}\n\
+         read_gbps = {UNLIMITED_GBPS}\n\
+         [[workload]]\n\
+         name = \"{name}\"\n\
+         trace = \"{name}.twt\"\n\
+         measure_from = \"{RUN}\"\n\
+         {end}\n\
+         {footprint}\n",
+        recorded.instruction_ns(record),
+        record.guest.cpus,
+        PAGE as f64 / (LINES * (fast_ns + slow_ns)),
+        whole(room),
+        whole(2 * resident),
+    )
+}
+
+fn bytes(mib: f64) -> u64 {
+    (mib * f64::from(1 << 20)) as u64
+}

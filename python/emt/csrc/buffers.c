@@ -61,8 +61,8 @@ static PyObject *buffer_range(PyObject *Py_UNUSED(module), PyObject *object)
     return range_of(extent);
 }
 
-/* The capsule of the array API's __dlpack__: DLManagedTensor of dlpack.h 0.8, whose layout is
- * fixed. */
+/* The capsule of the array API's __dlpack__: DLManagedTensor of dlpack.h 0.8, the layout of
+ * which is fixed. */
 struct dl_tensor {
     void *data;
     int32_t device_type, device_id;

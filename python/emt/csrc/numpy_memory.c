@@ -141,7 +141,7 @@ static void release(PyObject *capsule)
 
 PyDoc_STRVAR(handler_doc,
              "numpy_handler(nodes, at_least)\n--\n\n"
-             "A handler of NEP 49 whose arrays of at_least bytes and more have pages of their own "
+             "A handler of NEP 49: arrays of at_least bytes and more have pages of their own "
              "on nodes, a mask. NumPy keeps it as long as one of its\narrays.\n\n"
              "Raises:\n    OSError: The kernel refuses the policy.");
 static PyObject *numpy_handler(PyObject *Py_UNUSED(module), PyObject *args)

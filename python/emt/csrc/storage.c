@@ -5,7 +5,7 @@ PyDoc_STRVAR(storage_doc,
              "storage(object, /)\n--\n\n"
              "The address of the block with the items of a list, a set or a dict, and its bytes; 0 "
              "bytes of a dict, of which sys.getsizeof has them. (0, 0)\n"
-             "of another object, and of a container whose items are in the object itself.");
+             "of another object, and of a container with its items in itself.");
 static PyObject *storage(PyObject *Py_UNUSED(module), PyObject *object)
 {
     const void *at = NULL;

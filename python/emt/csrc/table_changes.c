@@ -56,7 +56,7 @@ PyObject *table_refuse(PyObject *self, PyObject *args)
 
 const char table_hold_doc[] =
     "hold(ranges)\n--\n\n"
-    "Sets the ranges whose pages are not chosen for a move: pairs of a first address and the one "
+    "Sets the ranges of pages that are not chosen for a move: pairs of a first address and the one "
     "after the last (8 bytes each), ascending, without overlap.";
 PyObject *table_hold(PyObject *self, PyObject *ranges)
 {

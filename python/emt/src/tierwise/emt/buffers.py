@@ -33,7 +33,7 @@ def ranges_of(thing: object) -> list[Range]:
 
 
 def owner_of(thing: Any) -> object:
-    """Returns the object with whose life an object's data ends, as far as it is known."""
+    """Returns the object that an object's data ends with, as far as it is known."""
     numpy = sys.modules.get("numpy")
     if isinstance(thing, memoryview):
         return owner_of(thing.obj)

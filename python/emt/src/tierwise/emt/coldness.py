@@ -1,7 +1,7 @@
 """Cold and hot memory by type, by allocation site and by owner.
 
-A page is cold if no use of it was seen for a time. What a kernel's tool cannot know is whose memory
-it is. The allocation site is known of objects that were allocated while `tracemalloc` was on.
+A page is cold if no use of it was seen for a time. What a kernel's tool cannot know is what is
+on it. The allocation site is known of objects that were allocated while `tracemalloc` was on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .owners import Owned, owned
 COLD_AFTER_S, COLD_SHARE = 60.0, 0.5
 #: An owner, an allocation site and a type.
 Stack = tuple[str, str, str]
-#: The site of objects whose allocation was not traced.
+#: The site of objects that were allocated untraced.
 UNTRACED = "(not traced: run python -X tracemalloc)"
 
 
@@ -121,7 +121,7 @@ def coldness(
 ) -> Coldness:
     """Finds the memory of the program on these pages, which are ascending.
 
-    `judged` are the addresses of the types whose every use the signal reports; None: of all types.
+    `judged` are the addresses of types, of which the signal reports every use; None: of all types.
 
     >>> kept = [bytearray(1 << 16)]
     >>> (_, (start, _)) = memory_of(kept[0])

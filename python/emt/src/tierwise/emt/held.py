@@ -11,7 +11,7 @@ from .buffers import Range, merged, owner_of
 
 
 class Held:
-    """Ranges by the object with whose life their memory ends.
+    """Ranges by the object that their memory ends with.
 
     >>> class Owner: pass
     >>> held, owner = Held(), Owner()

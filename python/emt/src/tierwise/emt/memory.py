@@ -13,7 +13,7 @@ from .support import extension
 
 #: An address and a number of bytes.
 Part = tuple[int, int]
-#: Types for which `sys.getsizeof` runs no code of the program, and whose items are in the object.
+#: Types for which `sys.getsizeof` runs no code of the program, with their items in themselves.
 _WHOLE = frozenset({bytes, str, int, float, complex, tuple})
 #: The collector's two words before an object, which getsizeof adds.
 _GC_BYTES = 16

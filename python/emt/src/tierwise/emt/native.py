@@ -52,7 +52,7 @@ class NativeTable:
         self.inner.refuse(addresses)
 
     def hold(self, ranges: array[int]) -> None:
-        """Sets the ranges whose pages stay where they are: starts and ends, ascending."""
+        """Sets the ranges that stay where they are: starts and ends, ascending."""
         self.inner.hold(ranges)
 
     def hotness(self, address: int) -> float:

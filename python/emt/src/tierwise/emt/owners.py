@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from .contents import MAX_OBJECTS, MAX_REFERENTS
 
-#: Types whose references lead back to all of a module, or to what every program has.
+#: Types with references that lead back to all of a module, or to what every program has.
 _ENDS = (ModuleType, type, CodeType, FrameType)
 #: Owners are named down to an attribute of an object that a module has: further names would be as
 #: many as the objects.

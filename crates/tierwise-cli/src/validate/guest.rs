@@ -100,8 +100,9 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     let [min, low, high, promo] = [marks.min, marks.low, marks.high, marks.promo].map(bytes);
     let end = if recorded.has_end { format!("measure_to = \"{END}\"") } else { String::new() };
     // What the node's lower zone keeps for requests that need it: a 256th of the zones above it.
-    let reserve =
+    let reserved =
         record.fast_node_mib().map_or(0, |mib| bytes((mib - DMA_ZONE_MIB).max(0.0)) / 256);
+    let reserve = if reserved == 0 { String::new() } else { format!("reserve = \"{reserved}B\"") };
     // What the program holds and what is free: all that the policy has to divide.
     let room = bytes(run.fast_mib_at_start + run.free_mib_at_start());
     let resident = recorded.peak_resident.0;
@@ -125,7 +126,7 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          capacity = \"{}B\"\n\
          load_ns = {fast_ns}\n\
          read_gbps = {UNLIMITED_GBPS}\n\
-         reserve = \"{reserve}B\"\n\
+         {reserve}\n\
          [machine.tier.watermarks]\n\
          min = \"{min}B\"\n\
          low = \"{low}B\"\n\

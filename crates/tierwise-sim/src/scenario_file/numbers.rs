@@ -32,6 +32,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("tier", "read_gbps", Some(("-30", "30"))),
     ("tier", "write_gbps", Some(("-30", "30"))),
     ("tier", "channels", Some(("-2", "2"))),
+    ("tier", "reserve", NONE),
     ("hardware", "ratio", Some(("-1", "1"))),
     ("hardware", "dedicated_share", PERCENT),
     ("budget", "bandwidth_mbps", Some(("-200", "200"))),

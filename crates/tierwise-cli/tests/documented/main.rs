@@ -53,6 +53,7 @@ const NOT_RUN: &[(&str, &[&str])] = &[
     ("it needs a tool of others", &["valgrind ", "perf ", "damo ", "cachesim "]),
     ("it trains for hours", &["S=", "python -m tierwise.train"]),
     ("it needs PyTorch, and trains for minutes", &["python python/examples/"]),
+    ("it reports on a service that the reader has", &["TIERWISE_EMT=1 ", "head -n 12 cold.txt"]),
     ("it replays records of guests that the lab made", &["tierwise validate"]),
 ];
 

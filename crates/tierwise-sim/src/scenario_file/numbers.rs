@@ -185,7 +185,9 @@ fn beside(table: &str, key: &str) -> &'static str {
         ("tier", "share") => "",
         ("tier", "load_ns") => "share = 0.5\n",
         ("tier", "store_ns") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
-        ("tier", "write_gbps" | "channels") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
+        ("tier", "write_gbps" | "channels" | "reserve") => {
+            "share = 0.5\nload_ns = 90\nread_gbps = 30\n"
+        }
         ("tier", _) => "share = 0.5\nload_ns = 90\n",
         ("machine", key) if key != "fast_share" => "fast_share = 0.3\n",
         ("service", "footprint") => "max_per_second = 100\n",

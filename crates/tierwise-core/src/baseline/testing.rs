@@ -115,7 +115,7 @@ impl PolicyFixture {
 pub(super) struct Driven {
     pub(super) machine: PolicyFixture,
     pub(super) poisoned: Vec<(u32, u32)>,
-    policy: Box<dyn Policy>,
+    pub(super) policy: Box<dyn Policy>,
 }
 
 impl Driven {

@@ -368,6 +368,10 @@ impl Policy for KernelTiering {
 
     fn next_wake(&self) -> Option<Timestamp> {
         let now = self.now;
+        if self.tasks.is_empty() {
+            // No process is known before the first observation, which may bring no event.
+            return Some(now + TICK);
+        }
         let scans = self.tasks.iter().map(|task| task.due(now));
         let kswapds = self.nodes.iter().enumerate().filter_map(|(i, n)| n.due(now, self.ran(i)));
         scans.chain(kswapds).min()

@@ -1,5 +1,7 @@
 use super::super::testing::{Driven, SECOND};
+use super::task_scan::TICK;
 use crate::observe::TenantReading;
+use crate::units::Timestamp;
 use std::time::Duration;
 
 /// Scaled to a machine of hundreds of pages, with watermarks 2, 4, 6 and 8.
@@ -13,6 +15,13 @@ fn driven(text: &str) -> Driven {
     driven.machine.tenants = vec![reading()];
     driven.machine.obs.tenants = vec![reading()];
     driven
+}
+
+/// Without events, only its own wake brings the first observation.
+#[test]
+fn policy_wakes_before_any_event() {
+    let driven = driven(SMALL);
+    assert_eq!(driven.policy.next_wake(), Some(Timestamp::ZERO + TICK));
 }
 
 #[test]

@@ -1,7 +1,7 @@
-"""`make lab-bench` runs programs under every policy, in timed guests and in the simulator.
+"""`make lab-bench` runs programs under every policy in timed guests, and records them.
 
-programs.py has the programs, for both sides. In the guest: __main__.py runs them, run.py is one
+programs.py has the programs, for both. In the guest: __main__.py runs them, run.py is one
 run, policies.py and damos.py place the pages, measure.py counts. On the host, where
-tierlab/bench.py starts: simulate.py records and simulates, ranking.py compares two rankings,
-table.py prints.
+tierlab/bench.py starts: recording.py records, table.py prints. `tierwise validate` then replays the
+recordings in the simulator.
 """

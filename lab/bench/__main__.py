@@ -3,14 +3,19 @@ and prints one JSON line per run. HOST is one of programs.HOSTS."""
 
 import json
 import os
+import shutil
 import sys
 import traceback
+from pathlib import Path
 
 from tierguest import Guest
 
 from .policies import POLICIES
 from .programs import program
 from .run import one, settle
+
+# Names a directory for the logs of daemons.
+LOGS = "BENCH_LOGS"
 
 
 def main(words: list[str]) -> int:
@@ -19,7 +24,7 @@ def main(words: list[str]) -> int:
     kernel, host, name, *names = words
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
         settle()
-        for policy in names:
+        for number, policy in enumerate(names):
             print(f"bench: {name} under {policy}", flush=True)
             result: dict[str, object]
             try:
@@ -30,6 +35,7 @@ def main(words: list[str]) -> int:
                         "host": host,
                         **one(guest, program(name), POLICIES[policy], host),
                     }
+                    _keep_log(guest, f"{name}-{number}-{policy}.log")
             except Exception as error:
                 traceback.print_exc(file=sys.stdout)
                 result = {
@@ -42,6 +48,13 @@ def main(words: list[str]) -> int:
             if "failed" in result:
                 return 1
     return 0
+
+
+def _keep_log(guest: Guest, name: str) -> None:
+    """Copies the log of the run's daemon, if there was one and logs are wanted."""
+    for log in guest.directory.glob("tierwised*.log"):
+        if LOGS in os.environ:
+            shutil.copy(log, Path(os.environ[LOGS]) / name)
 
 
 if __name__ == "__main__":

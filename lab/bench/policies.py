@@ -19,7 +19,13 @@ SCAN_PERIOD_MS = 100
 # some ten seconds, and programs take minutes. The daemon must learn in a tenth of the time, and may
 # use ten times its default budget.
 BUDGET_PERCENT = 10.0
-CAP_PERCENT = 30.0
+LEARNING = {"cap_percent = 300.0": "cap_percent = 30.0"}
+# A daemon that steers moves and monitors nothing itself, and has no more than it has by default.
+INSTALLED = {
+    "interval_ms = 500": "interval_ms = 1000",
+    "budget_percent = 10.0": "budget_percent = 1.0",
+    "cap_percent = 300.0": "cap_percent = 3.0",
+}
 
 # The result is the daemon, if there is one, whose CPU time is counted.
 Start = Callable[[Guest, Cgroup, int], Tierwised | None]
@@ -63,9 +69,10 @@ def _tierwised(recipe: str, steer: bool = False) -> Start:
     def start(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
         config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT, steer=steer)
-        return guest.tierwised(
-            config.replace("cap_percent = 300.0", f"cap_percent = {CAP_PERCENT}")
-        )
+        for line, other in (INSTALLED if steer else LEARNING).items():
+            assert line in config, f"{line!r} is not in the configuration"
+            config = config.replace(line, other)
+        return guest.tierwised(config)
 
     return start
 

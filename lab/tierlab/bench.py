@@ -98,6 +98,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=Path, metavar="FILE", help="write the record (--json) to this file too"
     )
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write the daemon's debug log of each run there; writing it takes the guest's time",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument(
@@ -122,7 +128,7 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
     stop = threading.Event()
     with ThreadPoolExecutor(options.at_once) as pool:
         measured = [
-            pool.submit(_measure, paths, kernel, options.host, program, names, stop)
+            pool.submit(_measure, paths, kernel, options.host, program, names, options.logs, stop)
             for program in chosen
         ]
         recorded = [
@@ -214,15 +220,17 @@ def _measure(
     host: str,
     program: Program,
     names: Sequence[str],
+    logs: Path | None,
     stop: threading.Event,
 ) -> Block:
-    """Does all runs of a program, in one guest."""
+    """Does all runs of a program, in one guest; the daemon's logs come to the directory `logs`."""
     boot = BOOTS["timed"]
     guest = Guest(
         paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
     )
     words = " ".join([kernel, host, program.name, *names])
-    command = f"PYTHONPATH=/lab/python exec python3 -m bench {words}"
+    level = "TIERWISE_LOG=debug BENCH_LOGS=/results " if logs else ""
+    command = f"{level}PYTHONPATH=/lab/python exec python3 -m bench {words}"
     block = Block(program, kernel)
     failures = []
 
@@ -244,6 +252,7 @@ def _measure(
         Job(command, files={"bench": LAB / "bench"}),
         TIMEOUT_S * program.times,
         on_event,
+        results=logs,
         stop=stop,
     )
     if failures or outcome.exit_code != 0:

@@ -31,7 +31,10 @@
 //!
 //! **Room.** A candidate that finds no free page is lost for its scan, and kswapd, which makes
 //! room, is slower than the faults. So idle pages are demoted before the first scan of a series, as
-//! many as it is expected to find candidates by the same part.
+//! many as it is expected to find candidates by the same part, and before each other scan of it as
+//! many as found no room in the last. During a scan as many are demoted as the next reading is
+//! expected to show, which is what the last one showed. Free pages count. A series that ends leaves
+//! no room: free pages that nothing is promoted to are lost fast memory.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -80,6 +83,10 @@ pub const MIN_VICTIMS: f64 = 1.0 / 16.0;
 /// The idle time from which a page is a victim; a page with less is in use. The kernel may create
 /// two generations within a shorter time, which show nothing.
 pub const MIN_IDLE: Duration = Duration::from_millis(50);
+
+/// The time over which the kernel counts candidates against the rate
+/// (`numa_promotion_rate_limit`).
+const RATE_WINDOW: Duration = Duration::from_secs(1);
 
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
@@ -210,14 +217,34 @@ pub struct Steering {
     scanned_with: Duration,
     /// The part of the scanned pages that were candidates in the last pass, 0 to 1.
     share: f64,
-    /// Base pages that a series that has just started finds too few of free.
-    ahead: Pages,
-    last: Option<(Timestamp, u64)>,
+    /// The idle base pages to demote now.
+    room: Pages,
+    last: Option<Last>,
+    /// The start of the kernel's present second. It is known to one reading: it is assumed too late
+    /// rather than too early, because a rate that allows too little loses a scan.
+    second: Option<Last>,
     /// The stock: base pages that may be promoted at once. It is negative after a pass that began
     /// with less than it promoted.
     stock: f64,
     /// The places when the present pass started.
     granted: Pages,
+    /// The candidates that the kernel had counted in its second when the present pass started.
+    counted: u64,
+}
+
+/// A part of the last reading.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    at: Timestamp,
+    promoted: u64,
+    candidates: u64,
+}
+
+impl Last {
+    /// True if the kernel's second that started then has ended.
+    fn is_over(&self, now: Timestamp) -> bool {
+        now.since(self.at) > RATE_WINDOW
+    }
 }
 
 impl Steering {
@@ -230,10 +257,12 @@ impl Steering {
             scanning: Scanning::new(costs),
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
-            ahead: Pages(0),
+            room: Pages(0),
             last: None,
+            second: None,
             stock: f64::INFINITY,
             granted: Pages(0),
+            counted: 0,
         }
     }
 
@@ -250,7 +279,14 @@ impl Steering {
         Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
     }
 
+    /// The kernel counts all candidates of a second against the rate, those of the pass before too.
     fn rate(&self) -> Option<Pages> {
+        let counted = if self.scanning.is_on() { self.counted } else { 0 };
+        self.limit().map(|places| Pages(places.0.saturating_add(counted)))
+    }
+
+    /// The places, if promotions have a limit.
+    fn limit(&self) -> Option<Pages> {
         self.growth().map(|_| self.places())
     }
 
@@ -276,12 +312,9 @@ impl Steering {
         self.scanning.wants_count()
     }
 
-    /// The idle base pages to demote before the next scan, so that its candidates find free pages.
-    /// After a scan they are as many as candidates found none in it. When a series has just
-    /// started, they are the candidates that are expected, less the free pages.
+    /// The idle base pages to demote now, so that candidates find free pages.
     pub fn room(&self) -> Pages {
-        let without = self.scanning.without_room(self.rate());
-        without.max(self.ahead).min(self.victims.pages)
+        self.room
     }
 
     /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
@@ -291,30 +324,24 @@ impl Steering {
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading);
         }
-        let fast = total(reading);
-        if let Some((before, promoted)) = self.last {
-            let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before).as_secs_f64();
-            let promoted = reading.promoted.saturating_sub(promoted) as f64;
-            let most = fast.saturating_add(reading.free.0) as f64;
-            self.stock = (self.stock + grown - promoted).clamp(-most, most);
-        }
-        self.last = Some((now, reading.promoted));
+        let found = self.follow_counters(now, reading);
         let conditions = Conditions {
             victims: self.victims,
             places: self.places(),
             threshold: self.scanned_with,
             is_longer: self.threshold > self.scanned_with,
-            fast: Pages(fast),
+            fast: Pages(total(reading)),
             slow: reading.slow,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
-        self.ahead = Pages(0);
+        let lost = self.scanning.without_room(self.limit());
+        let mut wanted = Pages(0);
         match self.scanning.update(now, counts, &conditions, is_fresh) {
             Step::Started => {
                 self.threshold = self.bounds().0;
                 let expected = Pages((reading.slow.0 as f64 * self.share) as u64);
-                self.ahead = expected.min(self.affordable()).saturating_sub(reading.free);
+                wanted = expected.min(self.affordable());
             }
             Step::Ended { took, candidates, poisoned } => {
                 if poisoned >= *CHUNK.start() {
@@ -322,15 +349,42 @@ impl Steering {
                 }
                 self.follow_candidates(took, candidates);
             }
-            Step::None => {}
+            Step::None if self.scanning.is_on() && was_on => {
+                let left = self.granted.0.saturating_sub(self.scanning.promoted(&counts));
+                wanted = Pages(found.min(left));
+            }
+            Step::None => wanted = lost,
         }
         if self.scanning.is_on() {
             self.scanned_with = self.threshold;
             if !was_on {
                 self.granted = self.affordable();
+                let second = self.second.filter(|second| !second.is_over(now));
+                self.counted =
+                    second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
             }
+            self.room = wanted.min(self.victims.pages).saturating_sub(reading.free);
+        } else {
+            self.room = Pages(0);
         }
         self.course()
+    }
+
+    /// Follows the stock and the kernel's second. Returns the candidates since the last reading.
+    fn follow_counters(&mut self, now: Timestamp, reading: &KernelReading) -> u64 {
+        let &KernelReading { promoted, candidates, .. } = reading;
+        let before = self.last.replace(Last { at: now, promoted, candidates });
+        let Some(before) = before else { return 0 };
+        let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before.at).as_secs_f64();
+        let promoted = promoted.saturating_sub(before.promoted) as f64;
+        let most = total(reading).saturating_add(reading.free.0) as f64;
+        self.stock = (self.stock + grown - promoted).clamp(-most, most);
+        // The kernel's second starts with the first candidate after the last one has ended.
+        let found = candidates.saturating_sub(before.candidates);
+        if found > 0 && self.second.is_none_or(|second| second.is_over(now)) {
+            self.second = Some(Last { at: now, ..before });
+        }
+        found
     }
 
     /// Sets the next pass's threshold by the candidates of a pass.
@@ -339,7 +393,7 @@ impl Steering {
         let (before, found) = (self.threshold, candidates as f64);
         let per_second = found / took.as_secs_f64().max(1.0);
         let victims = self.victims.pages.0 as f64;
-        let wanted = match self.rate() {
+        let wanted = match self.limit() {
             Some(rate) if per_second > rate.0 as f64 => before.mul_f64(rate.0 as f64 / per_second),
             _ if found < victims * FEW => {
                 before.mul_f64((victims * FEW / found).clamp(2.0, LONGER))

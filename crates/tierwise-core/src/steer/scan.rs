@@ -189,6 +189,14 @@ impl Scanning {
         matches!(self.state, State::Judge { .. })
     }
 
+    /// Base pages that the present pass has promoted; zero without one.
+    pub(super) fn promoted(&self, now: &Counts) -> u64 {
+        match &self.state {
+            State::On { counts, .. } => now.since(counts).promoted,
+            State::Judge { .. } | State::Off { .. } => 0,
+        }
+    }
+
     /// The candidates that found no free page in a pass that has just ended. `rate` is in base
     /// pages per second: candidates beyond it were not promoted for another reason.
     pub(super) fn without_room(&self, rate: Option<Pages>) -> Pages {

@@ -147,16 +147,67 @@ fn room_is_made_before_a_series() {
 
 #[test]
 fn room_follows_the_last_scans_share() {
-    // None of its 15,000 candidates was promoted.
-    assert_eq!(after_scan_with(15_000).room(), Pages(15_000));
-    let mut steering = after_scan_with(15_000);
-    // Nothing is idle, and the series ends. Another starts a minute later.
     let reading = |victims| {
         let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, victims) };
         KernelReading { slow: Pages(8000), faults: 20_000, ..counted }
     };
+    let mut steering = after_scan_with(15_000);
+    assert_eq!(steering.room(), Pages(0), "not judged yet");
+    // None of its 15,000 candidates was promoted.
+    assert!(steering.update(second(3), &reading(30_000), true).scans);
+    assert_eq!(steering.room(), Pages(15_000));
+
+    let mut steering = after_scan_with(15_000);
+    // Nothing is idle, and the series ends. Another starts a minute later.
     steering.update(second(3), &reading(0), true);
     assert_eq!((steering.course().scans, steering.room()), (false, Pages(0)));
     assert!(steering.update(second(70), &reading(30_000), true).scans);
     assert_eq!(steering.room(), Pages(6000), "three quarters of 8000");
+}
+
+#[test]
+fn ending_series_leaves_no_room() {
+    let mut steering = after_scan_with(15_000);
+    // A sixteenth of the tier's pages has to be idle.
+    let reading = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, 3000) };
+    let course = steering.update(second(3), &reading, true);
+    assert_eq!((course.scans, steering.room()), (false, Pages(0)));
+}
+
+#[test]
+fn room_keeps_up_with_a_scan() {
+    let mut steering = Steering::new(COSTS);
+    let first = KernelReading { slow: Pages(40_000), ..idle(500, 30_000) };
+    steering.update(second(0), &first, true);
+    let mut room = |tenth: u64, candidates, promoted, free| {
+        let free = Pages(free);
+        let reading = KernelReading { candidates, promoted, free, poisoned: 9, ..first.clone() };
+        steering.update(Timestamp(tenth * 100_000_000), &reading, false);
+        steering.room().0
+    };
+    assert_eq!(room(1, 3000, 3000, 7000), 0, "there is room for as many");
+    assert_eq!(room(2, 8000, 8000, 2000), 3000, "for as many again, beside the free pages");
+    assert_eq!(room(3, 8000, 8000, 0), 0, "no page is hot any more");
+    assert_eq!(room(4, 36_000, 28_000, 0), 2000, "for no more than the places that are left");
+}
+
+#[test]
+fn rate_allows_for_what_the_kernel_has_counted() {
+    let mut steering = Steering::new(COSTS);
+    let tenth = |n: u64| Timestamp(n * 100_000_000);
+    let reading = |candidates| KernelReading {
+        candidates,
+        promoted: candidates,
+        poisoned: candidates,
+        ..idle(500, 30_000 - candidates)
+    };
+    let mut rate = |n, candidates, is_fresh| {
+        let course = steering.update(tenth(n), &reading(candidates), is_fresh);
+        (course.scans, course.rate.unwrap().0)
+    };
+    assert_eq!(rate(0, 0, true), (true, 30_000));
+    assert_eq!(rate(1, 1000, false), (true, 30_000));
+    assert_eq!(rate(6, 7000, false).0, false, "all is scanned");
+    // The kernel's second began with the first candidate, and its count with none.
+    assert_eq!(rate(9, 7000, true), (true, 23_000 + 7000));
 }

@@ -326,6 +326,12 @@ impl<C: Calls> LiveWorld<C> {
         self.account.cpu_budget.polling(total);
     }
 
+    /// Adds CPU time of this process in which the kernel demoted at its request. It counts as
+    /// migration.
+    pub fn moving(&mut self, more: Duration) {
+        self.account.cpu_budget.moving(more);
+    }
+
     /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WorldEvent> {
         std::mem::take(&mut self.account.events)

@@ -50,6 +50,7 @@ impl Daemon {
         let cost = thread_cpu().saturating_sub(before);
         // The orders of each tenant have a limit of their own, and are the purpose.
         let orders = ORDERS * self.options.config.tenants.len() as u32;
+        self.world.moving(cost.min(orders));
         let part = self.cpu_part();
         self.page_cache.pace.rest(cost.saturating_sub(orders), part);
     }

@@ -113,8 +113,7 @@ impl Steered {
     }
 
     /// Counts the tenants' idle pages, in two readings, and reads the generations, each when it is
-    /// due. Before another scan of a series it demotes idle pages, as many as had no room in the
-    /// last. Returns true if idle pages were counted.
+    /// due. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
@@ -133,7 +132,6 @@ impl Steered {
                 return Ok(false);
             };
             self.age_at = due(first + cost);
-            self.make_room(roots, world)?;
         }
         if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
@@ -144,11 +142,22 @@ impl Steered {
         Ok(counts)
     }
 
-    /// Demotes idle pages of the tenants for a scan that follows.
-    fn make_room(&mut self, roots: &Roots, world: &LiveWorld) -> tierwise_linux::error::Result<()> {
+    /// Demotes as many idle pages of the tenants as a scan needs.
+    fn make_room(
+        &mut self,
+        roots: &Roots,
+        world: &mut LiveWorld,
+    ) -> tierwise_linux::error::Result<()> {
+        let room = self.law.room();
+        if room == Pages(0) {
+            return Ok(());
+        }
+        let before = thread_cpu();
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
-        let (tenants, room) = (managed(roots, world.tracker()), self.law.room());
-        kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader)
+        let tenants = managed(roots, world.tracker());
+        let made = kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader);
+        world.moving(thread_cpu().saturating_sub(before));
+        made
     }
 }
 
@@ -287,9 +296,7 @@ impl Daemon {
             let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
-            if course.scans && !steered.course.scans {
-                steered.make_room(roots, &self.world)?;
-            }
+            steered.make_room(roots, &mut self.world)?;
             if is_worth_telling(&steered.course, &course) {
                 kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
                 steered.course = course;

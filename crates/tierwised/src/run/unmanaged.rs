@@ -9,6 +9,7 @@ use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::migrate::page_cache::groups::Groups;
 use tierwise_linux::migrate::page_cache::mglru;
 use tierwise_linux::migrate::unmanaged::{RoomMaker, group_of};
+use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::tenant::TenantTracker;
 
@@ -73,8 +74,10 @@ impl Daemon {
         let managed = managed(&self.options.roots, world.tracker());
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, maker) = (&self.options.roots, &mut self.unmanaged.maker);
+        let before = thread_cpu();
         let asked = maker.make_room(roots, &managed, nodes, idle, wanted);
-        let read = self.unmanaged.maker.reading_time();
+        let (took, read) = (thread_cpu().saturating_sub(before), maker.reading_time());
+        self.world.moving(took.saturating_sub(read));
         self.unmanaged.pace.rest(read, self.cpu_part());
         match asked {
             Ok(demoted) => {

@@ -39,6 +39,7 @@
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
+mod lifetime;
 pub mod scan;
 
 use std::cmp::Reverse;
@@ -226,6 +227,8 @@ pub struct Steering {
     /// The stock: base pages that may be promoted at once. It is negative after a pass that began
     /// with less than it promoted.
     stock: f64,
+    /// CPU time of the last count of the idle pages.
+    count: Duration,
     /// The places when the present pass started.
     granted: Pages,
     /// The candidates that the kernel had counted in its second when the present pass started.
@@ -261,6 +264,7 @@ impl Steering {
             last: None,
             second: None,
             stock: f64::INFINITY,
+            count: Duration::ZERO,
             granted: Pages(0),
             counted: 0,
         }
@@ -307,9 +311,15 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// Returns true if the caller should count the idle pages now, because a scan has ended.
-    pub fn wants_count(&self) -> bool {
-        self.scanning.wants_count()
+    /// Returns true if the caller should count the idle pages now: a scan has ended, or it is time
+    /// to see whether what was promoted is still in use.
+    pub fn wants_count(&self, now: Timestamp) -> bool {
+        self.scanning.wants_count(now)
+    }
+
+    /// True if the next count shows whether what a series promoted is still in use.
+    pub fn is_checking(&self) -> bool {
+        self.scanning.is_checking()
     }
 
     /// The idle base pages to demote now, so that candidates find free pages.
@@ -317,9 +327,16 @@ impl Steering {
         self.room
     }
 
-    /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
-    /// Returns the course.
-    pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
+    /// Handles a reading. `counted` is the CPU time of the count of its idle pages, if they were
+    /// counted since the last reading. Returns the course.
+    pub fn update(
+        &mut self,
+        now: Timestamp,
+        reading: &KernelReading,
+        counted: Option<Duration>,
+    ) -> Course {
+        let is_fresh = counted.is_some();
+        self.count = counted.unwrap_or(self.count);
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading);
@@ -332,6 +349,7 @@ impl Steering {
             is_longer: self.threshold > self.scanned_with,
             fast: Pages(total(reading)),
             slow: reading.slow,
+            count: self.count,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
@@ -377,7 +395,9 @@ impl Steering {
         let Some(before) = before else { return 0 };
         let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before.at).as_secs_f64();
         let promoted = promoted.saturating_sub(before.promoted) as f64;
-        let most = total(reading).saturating_add(reading.free.0) as f64;
+        // Before the first count nothing is known of the tier's size.
+        let fast = total(reading);
+        let most = if fast > 0 { fast.saturating_add(reading.free.0) as f64 } else { f64::MAX };
         self.stock = (self.stock + grown - promoted).clamp(-most, most);
         // The kernel's second starts with the first candidate after the last one has ended.
         let found = candidates.saturating_sub(before.candidates);

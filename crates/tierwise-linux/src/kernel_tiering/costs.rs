@@ -9,10 +9,10 @@ use crate::process::syscall::{MPOL_MF_MOVE, move_pages};
 
 /// Pages that are copied to measure a copy. Enough that the call itself counts little, and few
 /// enough that the daemon's start stays cheap.
-const COPIED: usize = 64;
+const COPIED: usize = 32;
 
 /// Attempts at measuring a copy. The fastest counts: an interrupt only adds time.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 2;
 
 /// CPU time of migrating one base page between two nodes, measured with pages of this process.
 ///

@@ -65,7 +65,7 @@ proptest! {
         for (step, reading) in readings {
             now = now.saturating_add(step);
             counted = counted.max(reading.candidates);
-            let course = steering.update(Timestamp(now), &reading, Some(Duration::from_millis(1)));
+            let course = steering.update(Timestamp(now), &reading, true);
             prop_assert!((MIN_THRESHOLD..=MAX_THRESHOLD).contains(&course.threshold));
             prop_assert_eq!(course.threshold.subsec_nanos() % 1_000_000, 0);
             prop_assert_eq!(course, steering.course());
@@ -84,9 +84,9 @@ proptest! {
             now = now.saturating_add(step);
             // Nothing is counted during a scan.
             let is_fresh = !steering.course().scans;
-            steering.update(Timestamp(now), &reading, is_fresh.then_some(Duration::from_millis(1)));
+            steering.update(Timestamp(now), &reading, is_fresh);
             let nothing = victims(&reading).pages == Pages(0);
-            prop_assert!(!is_fresh || !nothing || !steering.wants_count(Timestamp(now)));
+            prop_assert!(!is_fresh || !nothing || !steering.wants_count());
         }
     }
 

@@ -39,7 +39,6 @@
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
-mod lifetime;
 pub mod scan;
 
 use std::cmp::Reverse;
@@ -227,8 +226,6 @@ pub struct Steering {
     /// The stock: base pages that may be promoted at once. It is negative after a pass that began
     /// with less than it promoted.
     stock: f64,
-    /// CPU time of the last count of the idle pages.
-    count: Duration,
     /// The places when the present pass started.
     granted: Pages,
     /// The candidates that the kernel had counted in its second when the present pass started.
@@ -264,7 +261,6 @@ impl Steering {
             last: None,
             second: None,
             stock: f64::INFINITY,
-            count: Duration::ZERO,
             granted: Pages(0),
             counted: 0,
         }
@@ -311,15 +307,9 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// Returns true if the caller should count the idle pages now: a scan has ended, or it is time
-    /// to see whether what was promoted is still in use.
-    pub fn wants_count(&self, now: Timestamp) -> bool {
-        self.scanning.wants_count(now)
-    }
-
-    /// True if the next count shows whether what a series promoted is still in use.
-    pub fn is_checking(&self) -> bool {
-        self.scanning.is_checking()
+    /// Returns true if the caller should count the idle pages now, because a scan has ended.
+    pub fn wants_count(&self) -> bool {
+        self.scanning.wants_count()
     }
 
     /// The idle base pages to demote now, so that candidates find free pages.
@@ -327,16 +317,9 @@ impl Steering {
         self.room
     }
 
-    /// Handles a reading. `counted` is the CPU time of the count of its idle pages, if they were
-    /// counted since the last reading. Returns the course.
-    pub fn update(
-        &mut self,
-        now: Timestamp,
-        reading: &KernelReading,
-        counted: Option<Duration>,
-    ) -> Course {
-        let is_fresh = counted.is_some();
-        self.count = counted.unwrap_or(self.count);
+    /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
+    /// Returns the course.
+    pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading);
@@ -349,7 +332,6 @@ impl Steering {
             is_longer: self.threshold > self.scanned_with,
             fast: Pages(total(reading)),
             slow: reading.slow,
-            count: self.count,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();

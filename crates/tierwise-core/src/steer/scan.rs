@@ -29,14 +29,9 @@
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
 //! [`MAX_SCANNING`] of the time since the last. If many more fast pages are idle than before, the
 //! workload has changed, and the next series starts when it is five times that part.
-//!
-//! The horizon is a hope. Later counts show how long the pages of a series stayed in use
-//! ([`super::lifetime`]). If that was too short, the next series starts when its loss is
-//! [`MAX_SCANNING`] of the time since, however much the workload has changed.
 
 use std::time::Duration;
 
-use super::lifetime::{Finding, Placement};
 use super::{KernelReading, PromotionVictims, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
@@ -84,11 +79,11 @@ pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Counts since the machine started, as in [`KernelReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
-    pub promoted: u64,
-    pub candidates: u64,
-    pub demoted: u64,
-    pub faults: u64,
-    pub poisoned: u64,
+    promoted: u64,
+    candidates: u64,
+    demoted: u64,
+    faults: u64,
+    poisoned: u64,
 }
 
 impl Counts {
@@ -98,7 +93,7 @@ impl Counts {
     }
 
     /// The increase of the counts since `then`; zero for a counter that fell.
-    pub(super) fn since(&self, then: &Self) -> Self {
+    fn since(&self, then: &Self) -> Self {
         Self {
             promoted: self.promoted.saturating_sub(then.promoted),
             candidates: self.candidates.saturating_sub(then.candidates),
@@ -112,14 +107,6 @@ impl Counts {
 /// The passes since the last pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Series {
-    /// The counts at its start.
-    first: Counts,
-    /// The shortest threshold of its passes.
-    threshold: Duration,
-    /// Victims at its start.
-    found: Pages,
-    /// The fewest victims that a count has found since, and when.
-    fewest: (Timestamp, Pages),
     /// Victims when the effect was last computed, or before the first pass.
     victims: Pages,
     /// Base pages promoted since then.
@@ -135,18 +122,7 @@ enum State {
     /// A pass has ended, and is judged when the idle pages are counted.
     Judge { pass: Counts, took: Duration, series: Series },
     /// A pause. At its start there were so many victims.
-    Off { since: Timestamp, pause: Duration, victims: Pages, placed: Placed },
-}
-
-/// What is known of the pages that the last series promoted.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Placed {
-    /// They are in use, as far as is known.
-    Holds(Placement),
-    /// The series promoted too few to see what becomes of them, or has paid for itself.
-    Nothing,
-    /// They fell idle before the series had paid for itself.
-    Lost,
+    Off { since: Timestamp, pause: Duration, victims: Pages },
 }
 
 /// The conditions of a pass.
@@ -162,8 +138,6 @@ pub(super) struct Conditions {
     pub fast: Pages,
     /// Base pages of the tenants in slower tiers.
     pub slow: Pages,
-    /// CPU time of a count of the idle pages.
-    pub count: Duration,
 }
 
 impl Conditions {
@@ -195,8 +169,7 @@ pub(super) struct Scanning {
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
-        let (victims, placed) = (Pages(0), Placed::Nothing);
-        Self { costs, state: State::Off { since, pause, victims, placed } }
+        Self { costs, state: State::Off { since, pause, victims: Pages(0) } }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -211,19 +184,9 @@ impl Scanning {
         }
     }
 
-    /// Returns true if a pass, or the placement of a series, waits for the idle pages to be counted.
-    pub(super) fn wants_count(&self, now: Timestamp) -> bool {
-        match &self.state {
-            State::On { .. } => false,
-            State::Judge { .. } => true,
-            State::Off { placed: Placed::Holds(placement), .. } => placement.wants_count(now),
-            State::Off { .. } => false,
-        }
-    }
-
-    /// True while the pages that a series has placed are in use, as far as is known.
-    pub(super) fn is_checking(&self) -> bool {
-        matches!(self.state, State::Off { placed: Placed::Holds(_), .. })
+    /// Returns true if a pass waits for the idle pages to be counted.
+    pub(super) fn wants_count(&self) -> bool {
+        matches!(self.state, State::Judge { .. })
     }
 
     /// Base pages that the present pass has promoted; zero without one.
@@ -261,21 +224,21 @@ impl Scanning {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { pass, mut series, .. } if is_fresh => {
                 let before = series.victims.min(victims);
-                series.add(now, &pass, of);
+                series.add(&pass, of);
                 let (gain, cost) = self.judge(&pass, series.effect, of);
                 let follows = of.has_work() && (gain >= cost || of.is_longer);
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    let pause = self.pause_after(cost - gain);
-                    let placed = series.placed(now, &counts, of, &self.costs);
-                    State::Off { since: now, pause, victims: before, placed }
+                    State::Off { since: now, pause: self.pause_after(cost - gain), victims: before }
                 };
             }
-            State::Off { .. } if is_fresh => {
-                self.follow_placement(now, &counts, of);
-                if self.starts(now, of) {
-                    let series = Series::new(now, counts, victims);
+            State::Off { since, pause, victims: before } if is_fresh && of.has_work() => {
+                let grown = victims.0.saturating_sub(before.0) as f64;
+                let has_changed = grown >= of.fast.0 as f64 * GROWN;
+                let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
+                if now.since(since) >= wait {
+                    let series = Series { victims, promoted: 0, effect: 1.0 };
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
@@ -283,34 +246,6 @@ impl Scanning {
             State::Judge { .. } | State::Off { .. } => {}
         }
         Step::None
-    }
-
-    /// Lengthens the pause if the last series' pages fell idle before it had paid for itself.
-    fn follow_placement(&mut self, now: Timestamp, counts: &Counts, of: &Conditions) {
-        let State::Off { pause, placed, .. } = &mut self.state else { return };
-        let Placed::Holds(placement) = placed else { return };
-        match placement.follow_count(now, counts, of.victims, &self.costs) {
-            Finding::Holds | Finding::Doubt => {}
-            Finding::Paid => *placed = Placed::Nothing,
-            Finding::Lost(loss) => {
-                *pause = pause_after(&self.costs, loss).max(*pause);
-                *placed = Placed::Lost;
-            }
-        }
-    }
-
-    /// True if the pause is over.
-    fn starts(&self, now: Timestamp, of: &Conditions) -> bool {
-        let &State::Off { since, pause, victims: before, placed } = &self.state else {
-            return false;
-        };
-        if matches!(placed, Placed::Holds(placement) if placement.is_in_doubt()) {
-            return false;
-        }
-        let grown = of.victims.pages.saturating_sub(before).0 as f64;
-        let has_changed = grown >= of.fast.0 as f64 * GROWN && placed != Placed::Lost;
-        let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
-        of.has_work() && now.since(since) >= wait
     }
 
     fn follow_pass(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
@@ -329,8 +264,7 @@ impl Scanning {
         if has_places && scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
-        let (mut series, took) = (*series, now.since(*since));
-        series.threshold = series.threshold.min(of.threshold);
+        let (series, took) = (*series, now.since(*since));
         self.state = State::Judge { pass, took, series };
         Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
     }
@@ -349,53 +283,19 @@ impl Scanning {
 
     /// The pause after a pass that lost so many seconds.
     fn pause_after(&self, loss: f64) -> Duration {
-        pause_after(&self.costs, loss)
+        let seconds = loss / (MAX_SCANNING * self.costs.cpus.max(1.0));
+        Duration::from_secs_f64(seconds.clamp(0.0, MAX_PAUSE.as_secs_f64())).max(MIN_PAUSE)
     }
-}
-
-/// The pause after which so many lost seconds are [`MAX_SCANNING`] of the machine's time.
-fn pause_after(costs: &SteeringCosts, loss: f64) -> Duration {
-    let seconds = loss / (MAX_SCANNING * costs.cpus.max(1.0));
-    Duration::from_secs_f64(seconds.clamp(0.0, MAX_PAUSE.as_secs_f64())).max(MIN_PAUSE)
 }
 
 impl Series {
-    fn new(now: Timestamp, first: Counts, victims: Pages) -> Self {
-        let (threshold, found, fewest) = (Duration::MAX, victims, (now, victims));
-        Self { first, threshold, found, fewest, victims, promoted: 0, effect: 1.0 }
-    }
-
-    /// What the series has placed, at its end.
-    fn placed(
-        &self,
-        now: Timestamp,
-        counts: &Counts,
-        of: &Conditions,
-        costs: &SteeringCosts,
-    ) -> Placed {
-        let (since, victims) = self.fewest;
-        let fewer = self.found.saturating_sub(victims);
-        if (fewer.0 as f64) < of.fast.0 as f64 * EVIDENCE {
-            return Placed::Nothing;
-        }
-        let found = (since, victims, fewer);
-        let mut placement =
-            Placement::new(self.first, counts, self.threshold, found, costs, of.count);
-        // It may have lapsed within the series.
-        placement.follow_count(now, counts, of.victims, costs);
-        Placed::Holds(placement)
-    }
-
     /// Adds a pass that has ended.
-    fn add(&mut self, now: Timestamp, pass: &Counts, of: &Conditions) {
-        if of.victims.pages < self.fewest.1 {
-            self.fewest = (now, of.victims.pages);
-        }
+    fn add(&mut self, pass: &Counts, of: &Conditions) {
         self.promoted = self.promoted.saturating_add(pass.promoted);
         if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
             let fewer = self.victims.saturating_sub(of.victims.pages).0 as f64;
             let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
-            *self = Self { victims: of.victims.pages, promoted: 0, effect, ..*self };
+            *self = Self { victims: of.victims.pages, promoted: 0, effect };
         }
     }
 }
@@ -427,7 +327,6 @@ mod tests {
             is_longer: false,
             fast: Pages(1000),
             slow: Pages(9000),
-            count: Duration::from_micros(500),
         }
     }
 
@@ -480,9 +379,9 @@ mod tests {
 
     #[test]
     fn few_promotions_show_no_effect_yet() {
-        let mut series = Series::new(tenth(0), Counts::default(), Pages(400));
+        let mut series = Series { victims: Pages(400), promoted: 0, effect: 1.0 };
         let mut effect = |promoted, victims| {
-            series.add(tenth(1), &Counts { promoted, ..Counts::default() }, &of(victims));
+            series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
             series.effect
         };
         // A sixteenth of the fast tier are 62.5 pages.
@@ -523,13 +422,13 @@ mod tests {
         let pass = Counts { poisoned: 9000, faults: 9000, ..Counts::default() };
         scanning.update(tenth(1), pass, &of(400), false);
         scanning.update(tenth(2), pass, &of(400), false);
-        assert!(scanning.wants_count(tenth(2)));
+        assert!(scanning.wants_count());
         scanning.update(tenth(3), pass, &of(0), false);
-        assert!(scanning.wants_count(tenth(3)), "not counted since");
+        assert!(scanning.wants_count(), "not counted since");
         scanning.update(tenth(4), pass, &of(0), true);
         // 9000 faults of 5 us are 45 ms, of which a pause takes 1 %.
         assert_eq!(
-            (scanning.wants_count(tenth(4)), scanning.pause()),
+            (scanning.wants_count(), scanning.pause()),
             (false, Duration::from_millis(4500))
         );
     }
@@ -540,15 +439,9 @@ mod tests {
         scanning.update(tenth(0), Counts::default(), &of(400), true);
         let pass = Counts { poisoned: 9000, candidates: 700, promoted: 100, ..Counts::default() };
         scanning.update(tenth(1), pass, &of(400), false);
-        assert_eq!(
-            (scanning.wants_count(tenth(1)), scanning.without_room(None)),
-            (false, Pages(0))
-        );
+        assert_eq!((scanning.wants_count(), scanning.without_room(None)), (false, Pages(0)));
         scanning.update(tenth(2), pass, &of(400), false);
-        assert_eq!(
-            (scanning.wants_count(tenth(2)), scanning.without_room(None)),
-            (true, Pages(600))
-        );
+        assert_eq!((scanning.wants_count(), scanning.without_room(None)), (true, Pages(600)));
         assert_eq!(scanning.without_room(Some(Pages(400))), Pages(300), "the rate allows 400");
         assert_eq!(scanning.without_room(Some(Pages(100))), Pages(0));
     }
@@ -560,7 +453,7 @@ mod tests {
             scanning.update(tenth(0), Counts::default(), &of(400), true);
             let counts = Counts { poisoned: 500, promoted, ..Counts::default() };
             scanning.update(tenth(1), counts, &of(400), false);
-            scanning.wants_count(tenth(1))
+            scanning.wants_count()
         };
         assert!(!ends_with(399));
         assert!(ends_with(400));
@@ -602,7 +495,7 @@ mod tests {
             scanning.update(tenth(0), Counts::default(), &of(400), true);
             let counts = Counts { poisoned: 900, promoted: 10, candidates, ..Counts::default() };
             scanning.update(tenth(1), counts, &of(400), false);
-            scanning.wants_count(tenth(1))
+            scanning.wants_count()
         };
         assert!(!ends_with(799));
         assert!(ends_with(800));
@@ -625,7 +518,7 @@ mod tests {
         let pass = Counts { poisoned: 100, faults: 100, ..Counts::default() };
         let ends = (1..200).find(|&n| {
             scanning.update(tenth(n), pass, &of(400), false);
-            scanning.wants_count(tenth(n))
+            scanning.wants_count()
         });
         assert_eq!(ends, Some(101), "ten seconds and the threshold");
     }
@@ -634,8 +527,7 @@ mod tests {
     fn grown_victims_bring_the_next_series_forward() {
         let mut scanning = Scanning::new(COSTS);
         let (since, pause) = (tenth(0), Duration::from_secs(10));
-        let (victims, placed) = (Pages(100), Placed::Nothing);
-        scanning.state = State::Off { since, pause, victims, placed };
+        scanning.state = State::Off { since, pause, victims: Pages(100) };
         let mut at = |n, pages| {
             scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()
@@ -645,62 +537,6 @@ mod tests {
         assert!(!at(10, 200));
         assert!(!at(30, 160));
         assert!(at(30, 163));
-    }
-
-    /// Scanning that has promoted 300 pages within half a second, by 20,000 faults.
-    fn placed() -> (Scanning, Counts) {
-        let mut scanning = Scanning::new(COSTS);
-        scanning.update(tenth(0), Counts::default(), &of(400), true);
-        let (faults, poisoned) = (20_000, 20_000);
-        let pass = Counts { poisoned, faults, promoted: 300, demoted: 300, candidates: 300 };
-        scanning.update(tenth(1), pass, &of(400), false);
-        scanning.update(tenth(2), pass, &of(400), false);
-        scanning.update(tenth(5), pass, &of(62), true);
-        assert!(!scanning.is_on(), "there is no place left");
-        (scanning, pass)
-    }
-
-    #[test]
-    fn placement_is_checked_after_doubling_times() {
-        let (mut scanning, counts) = placed();
-        let mut checks = Vec::new();
-        for n in 6..400 {
-            if scanning.wants_count(tenth(n)) {
-                scanning.update(tenth(n), counts, &of(62), true);
-                checks.push(n - 5);
-            }
-        }
-        assert_eq!(checks, [10, 20, 40, 80]);
-    }
-
-    #[test]
-    fn placement_that_lapsed_too_soon_delays_the_next_series() {
-        let (mut scanning, counts) = placed();
-        let before = scanning.pause();
-        // Of 338 pages that it placed 200 are idle again.
-        scanning.update(tenth(15), counts, &of(262), true);
-        assert!(!scanning.is_on() && scanning.pause() == before, "one count may be by chance");
-        scanning.update(tenth(25), counts, &of(262), true);
-        // It held for half a second, between the end and the first of the two counts, and an access
-        // in 50 ms saves 64 misses.
-        let gain = 338.0 * 0.5 * 64.0 / 0.05 * 130e-9;
-        let lost = 20_000.0 * 5e-6 + 600.0 * 2.5e-6 - gain;
-        assert_eq!(scanning.pause(), Duration::from_secs_f64(lost / 0.01));
-        scanning.update(tenth(78), counts, &of(900), true);
-        assert!(!scanning.is_on(), "however much has changed");
-        scanning.update(tenth(79), counts, &of(900), true);
-        assert!(scanning.is_on());
-    }
-
-    #[test]
-    fn placement_that_paid_delays_nothing() {
-        let (mut scanning, counts) = placed();
-        for n in [15, 25, 45] {
-            scanning.update(tenth(n), counts, &of(62), true);
-        }
-        scanning.update(tenth(85), counts, &of(900), true);
-        // A pass for 62 places does not pay: it has a pause of its own.
-        assert!(scanning.is_on(), "the workload has changed");
     }
 
     #[test]

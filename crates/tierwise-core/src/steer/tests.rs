@@ -7,9 +7,6 @@ const COSTS: SteeringCosts = SteeringCosts {
     cpus: 1.0,
 };
 
-/// The idle pages were counted, in a millisecond.
-const COUNTED: Option<Duration> = Some(Duration::from_millis(1));
-
 fn second(n: u64) -> Timestamp {
     Timestamp(n * 1_000_000_000)
 }
@@ -26,7 +23,7 @@ fn idle(ms: u64, pages: u64) -> KernelReading {
 
 #[test]
 fn threshold_starts_at_shortest_idle_time() {
-    let first = |reading| Steering::new(COSTS).update(second(0), &reading, COUNTED).threshold;
+    let first = |reading| Steering::new(COSTS).update(second(0), &reading, true).threshold;
     assert_eq!(first(idle(100, 50_000)), Duration::from_millis(100));
     assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
     assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
@@ -43,9 +40,9 @@ fn free_pages_hide_no_idle_ones() {
 fn fast_tier_in_use_is_left_alone() {
     let mut steering = Steering::new(COSTS);
     // A hundredth is idle.
-    assert!(!steering.update(second(0), &idle(5000, 1000), COUNTED).scans);
-    assert!(!steering.update(second(1), &idle(40, 90_000), COUNTED).scans, "not long enough");
-    assert!(steering.update(second(2), &idle(5000, 10_000), COUNTED).scans);
+    assert!(!steering.update(second(0), &idle(5000, 1000), true).scans);
+    assert!(!steering.update(second(1), &idle(40, 90_000), true).scans, "not long enough");
+    assert!(steering.update(second(2), &idle(5000, 10_000), true).scans);
 }
 
 #[test]
@@ -57,7 +54,7 @@ fn victims_and_stock_bound_the_rate() {
         .enumerate()
         .map(|(n, (promoted, victims))| {
             let reading = KernelReading { promoted, ..idle(500, victims) };
-            steering.update(second(n as u64), &reading, COUNTED).rate.unwrap().0
+            steering.update(second(n as u64), &reading, true).rate.unwrap().0
         })
         .collect();
     // The same for a pass. 4 % of a CPU are 7692 pairs of copies per second. 6200 pages are not a
@@ -69,9 +66,11 @@ fn victims_and_stock_bound_the_rate() {
 fn stock_is_whole_until_the_tier_is_known() {
     let mut steering = Steering::new(COSTS);
     for n in 0..3 {
-        steering.update(second(n), &KernelReading { free: Pages(600), ..Default::default() }, None);
+        let reading = KernelReading { free: Pages(600), ..KernelReading::default() };
+        steering.update(second(n), &reading, false);
     }
-    assert_eq!(steering.update(second(3), &idle(500, 50_000), COUNTED).rate, Some(Pages(50_000)));
+    let course = steering.update(second(3), &idle(500, 50_000), true);
+    assert_eq!(course.rate, Some(Pages(50_000)));
 }
 
 /// The thresholds of passes that find so many candidates each, in milliseconds.
@@ -80,16 +79,16 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
     let fast = vec![class(0, 50_000), class(100, 40_000), class(800, 10_000)];
     let mut all = 0;
     let first = KernelReading { fast: fast.clone(), slow: Pages(1), ..KernelReading::default() };
-    let mut thresholds = vec![steering.update(second(0), &first, COUNTED).threshold.as_millis()];
+    let mut thresholds = vec![steering.update(second(0), &first, true).threshold.as_millis()];
     for (n, more) in candidates.iter().enumerate() {
         all += more;
         let poisoned = 1 + n as u64;
         let reading = KernelReading { candidates: all, poisoned, ..first.clone() };
         // Scanned at once, judged after the threshold, and followed by another.
         let at = |step| second(3 * n as u64 + step);
-        steering.update(at(1), &reading, COUNTED);
-        thresholds.push(steering.update(at(2), &reading, COUNTED).threshold.as_millis());
-        steering.update(at(3), &reading, COUNTED);
+        steering.update(at(1), &reading, true);
+        thresholds.push(steering.update(at(2), &reading, true).threshold.as_millis());
+        steering.update(at(3), &reading, true);
     }
     thresholds
 }
@@ -111,8 +110,7 @@ fn excess_candidates_lower_the_threshold() {
 
 #[test]
 fn few_victims_make_chunks_small() {
-    let chunk =
-        |victims| Steering::new(COSTS).update(second(0), &idle(500, victims), COUNTED).chunk.0;
+    let chunk = |victims| Steering::new(COSTS).update(second(0), &idle(500, victims), true).chunk.0;
     assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [1024, 56_000, 65_536]);
 }
 
@@ -121,10 +119,10 @@ fn few_victims_make_chunks_small() {
 fn after_scan_with(candidates: u64) -> Steering {
     let mut steering = Steering::new(COSTS);
     let reading = KernelReading { slow: Pages(20_000), ..idle(500, 30_000) };
-    steering.update(second(0), &reading, COUNTED);
+    steering.update(second(0), &reading, true);
     let scanned = KernelReading { candidates, poisoned: 20_000, faults: 20_000, ..reading };
-    steering.update(second(1), &scanned, None);
-    steering.update(second(2), &scanned, None);
+    steering.update(second(1), &scanned, false);
+    steering.update(second(2), &scanned, false);
     steering
 }
 
@@ -132,7 +130,7 @@ fn after_scan_with(candidates: u64) -> Steering {
 fn chunks_follow_the_share_of_candidates() {
     let chunk = |candidates, victims| {
         let mut steering = after_scan_with(candidates);
-        steering.update(second(3), &idle(500, victims), COUNTED).chunk.0
+        steering.update(second(3), &idle(500, victims), true).chunk.0
     };
     // Twice as many candidates as victims.
     assert_eq!([chunk(10_000, 7000), chunk(20_000, 7000)], [28_000, 14_000]);
@@ -145,9 +143,9 @@ fn room_is_made_before_a_series() {
         let mut steering = Steering::new(COSTS);
         let reading =
             KernelReading { free: Pages(free), slow: Pages(40_000), ..idle(500, victims) };
-        steering.update(second(0), &reading, COUNTED);
+        steering.update(second(0), &reading, true);
         let first = steering.room();
-        steering.update(second(1), &reading, None);
+        steering.update(second(1), &reading, false);
         (first, steering.room())
     };
     // A quarter of 40,000 slow pages.
@@ -167,14 +165,14 @@ fn room_follows_the_last_scans_share() {
     let mut steering = after_scan_with(15_000);
     assert_eq!(steering.room(), Pages(0), "not judged yet");
     // None of its 15,000 candidates was promoted.
-    assert!(steering.update(second(3), &reading(30_000), COUNTED).scans);
+    assert!(steering.update(second(3), &reading(30_000), true).scans);
     assert_eq!(steering.room(), Pages(15_000));
 
     let mut steering = after_scan_with(15_000);
     // Nothing is idle, and the series ends. Another starts a minute later.
-    steering.update(second(3), &reading(0), COUNTED);
+    steering.update(second(3), &reading(0), true);
     assert_eq!((steering.course().scans, steering.room()), (false, Pages(0)));
-    assert!(steering.update(second(70), &reading(30_000), COUNTED).scans);
+    assert!(steering.update(second(70), &reading(30_000), true).scans);
     assert_eq!(steering.room(), Pages(6000), "three quarters of 8000");
 }
 
@@ -183,7 +181,7 @@ fn ending_series_leaves_no_room() {
     let mut steering = after_scan_with(15_000);
     // A sixteenth of the tier's pages has to be idle.
     let reading = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, 3000) };
-    let course = steering.update(second(3), &reading, COUNTED);
+    let course = steering.update(second(3), &reading, true);
     assert_eq!((course.scans, steering.room()), (false, Pages(0)));
 }
 
@@ -191,11 +189,11 @@ fn ending_series_leaves_no_room() {
 fn room_keeps_up_with_a_scan() {
     let mut steering = Steering::new(COSTS);
     let first = KernelReading { slow: Pages(40_000), ..idle(500, 30_000) };
-    steering.update(second(0), &first, COUNTED);
+    steering.update(second(0), &first, true);
     let mut room = |tenth: u64, candidates, promoted, free| {
         let free = Pages(free);
         let reading = KernelReading { candidates, promoted, free, poisoned: 9, ..first.clone() };
-        steering.update(Timestamp(tenth * 100_000_000), &reading, None);
+        steering.update(Timestamp(tenth * 100_000_000), &reading, false);
         steering.room().0
     };
     assert_eq!(room(1, 3000, 3000, 7000), 0, "there is room for as many");
@@ -214,12 +212,8 @@ fn rate_allows_for_what_the_kernel_has_counted() {
         poisoned: candidates,
         ..idle(500, 30_000 - candidates)
     };
-    let mut rate = |n, candidates, is_fresh: bool| {
-        let course = steering.update(
-            tenth(n),
-            &reading(candidates),
-            is_fresh.then_some(Duration::from_millis(1)),
-        );
+    let mut rate = |n, candidates, is_fresh| {
+        let course = steering.update(tenth(n), &reading(candidates), is_fresh);
         (course.scans, course.rate.unwrap().0)
     };
     assert_eq!(rate(0, 0, true), (true, 30_000));

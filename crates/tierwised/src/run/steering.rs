@@ -26,11 +26,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// poisoned, and scans again after this time.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time between the first two of three generations. Programs that use all of their memory in rounds
-/// of half a second to a second lost 2 to 8 % with [`AGE_GAP`] alone (PageRank, betweenness
-/// centrality): pages that they came back to were taken for idle. With 0.7 s Memcached lost 5 %.
-const FIRST_GAP: Duration = Duration::from_millis(300);
-
 /// The part by which a time must change before the daemon sets it: each change is noted on the disk
 /// first.
 const WORTH_A_CHANGE: f64 = 0.2;
@@ -72,54 +67,21 @@ struct Steered {
     read_at: Instant,
     list_at: Instant,
     age_at: Instant,
-    /// A count that has started.
-    aging: Option<Aging>,
-    /// The idle pages were counted once.
-    is_counted: bool,
+    /// The first of two generations was made, at this cost.
+    aged: Option<Duration>,
     started: Instant,
     reader: Reader,
     /// The counters cannot be read, and the log has it.
     failed: bool,
 }
 
-/// A count of the idle pages: the generations that it makes, one after the other.
-#[derive(Debug, Clone, Copy)]
-struct Aging {
-    /// Generations that are still to be made.
-    left: u32,
-    /// CPU time so far.
-    cost: Duration,
-}
-
-impl Aging {
-    /// The first count makes a generation more. Later ones have those of the count before them, and
-    /// so tell pages that are idle for long from those that a program in rounds comes back to.
-    fn new(is_counted: bool) -> Self {
-        Self { left: if is_counted { 2 } else { 3 }, cost: Duration::ZERO }
-    }
-
-    fn add(&mut self, cost: Duration) {
-        self.left = self.left.saturating_sub(1);
-        self.cost += cost;
-    }
-
-    /// The time until the next generation.
-    fn gap(&self) -> Duration {
-        if self.left > 1 { FIRST_GAP } else { AGE_GAP }
-    }
-}
-
 impl Steered {
-    fn now(&self) -> Timestamp {
-        Timestamp::ZERO + self.started.elapsed()
-    }
-
     /// Time between two readings.
     fn interval(&self) -> Duration {
-        if let Some(generations) = &self.aging {
-            return generations.gap();
+        if self.aged.is_some() {
+            return AGE_GAP;
         }
-        let is_quick = self.course.scans || self.law.wants_count(self.now());
+        let is_quick = self.course.scans || self.law.wants_count();
         if is_quick { SCAN_INTERVAL } else { INTERVAL }
     }
 
@@ -127,8 +89,8 @@ impl Steered {
         &mut self,
         roots: &Roots,
         world: &mut LiveWorld,
-    ) -> tierwise_linux::error::Result<(KernelReading, Option<Duration>)> {
-        let counted = self.find_idle_pages(roots, world)?;
+    ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
+        let is_fresh = self.find_idle_pages(roots, world)?;
         // Idle pages that were demoted just now are free ones.
         world.read_free();
         self.last = VmstatCounters::read(roots)?;
@@ -147,37 +109,29 @@ impl Steered {
                 .sum(),
             fast: self.fast.clone(),
         };
-        Ok((reading, counted))
+        Ok((reading, is_fresh))
     }
 
     /// Counts the tenants' idle pages, in two readings, and reads the generations, each when it is
-    /// due. Returns the CPU time of the count if idle pages were counted.
+    /// due. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
-    ) -> tierwise_linux::error::Result<Option<Duration>> {
+    ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let part = MAX_AGEING * self.costs.cpus;
         let due = |cost: Duration| Instant::now() + cost.div_f64(part).clamp(INTERVAL, MAX_AGE);
         let is_due = self.age_at <= Instant::now() && !self.course.scans;
-        let counts = is_due || self.law.wants_count(self.now());
-        let mut took = None;
+        let counts = is_due || self.law.wants_count();
         if counts {
             let tenants = managed(roots, world.tracker());
             let cost = kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?;
-            let mut aging = self.aging.take().unwrap_or(Aging::new(self.is_counted));
-            aging.add(cost);
-            if aging.left > 0 {
-                self.aging = Some(aging);
-                return Ok(None);
-            }
-            took = Some(aging.cost);
-            self.is_counted = true;
-            // A count that only looks after what a series has placed is paid by that series.
-            if is_due || !self.law.is_checking() {
-                self.age_at = due(aging.cost);
-            }
+            let Some(first) = self.aged.take() else {
+                self.aged = Some(cost);
+                return Ok(false);
+            };
+            self.age_at = due(first + cost);
         }
         if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
@@ -185,7 +139,7 @@ impl Steered {
             self.list_at = due(thread_cpu().saturating_sub(before));
             self.fast = read?;
         }
-        Ok(took)
+        Ok(counts)
     }
 
     /// Demotes as many idle pages of the tenants as a scan needs.
@@ -317,8 +271,7 @@ impl Daemon {
             fast: Vec::new(),
             list_at: now,
             age_at: now,
-            aging: None,
-            is_counted: false,
+            aged: None,
             started: now,
             reader: Reader::default(),
             failed: false,
@@ -338,9 +291,9 @@ impl Daemon {
         let roots = &self.options.roots;
         steered.limits.most = self.options.config.moving.rate.bytes();
         steered.limits.free = free(&self.world);
-        let read = steered.reading(roots, &mut self.world).and_then(|(reading, counted)| {
-            let now = steered.now();
-            let course = steered.law.update(now, &reading, counted);
+        let read = steered.reading(roots, &mut self.world).and_then(|(reading, is_fresh)| {
+            let now = Timestamp::ZERO + steered.started.elapsed();
+            let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steer::victims(&reading).pages;
             tracing::debug!(?reading, ?course, "steering");
             steered.make_room(roots, &mut self.world)?;

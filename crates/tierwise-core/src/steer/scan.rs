@@ -27,8 +27,9 @@
 //! Half of that is the maximum rate of a displaced page. While the gain is at least the cost,
 //! another pass follows. Before it, as many idle pages are demoted as candidates found no free page
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
-//! [`MAX_SCANNING`] of the time since the last. If many more fast pages are idle than before, the
-//! workload has changed, and the next series starts when it is five times that part.
+//! [`MAX_SCANNING`] of the time since the last; without places there is no gain. If many more fast
+//! pages are idle than before, the workload has changed, and the next series starts when it is five
+//! times that part.
 
 use std::time::Duration;
 
@@ -226,6 +227,8 @@ impl Scanning {
                 let before = series.victims.min(victims);
                 series.add(&pass, of);
                 let (gain, cost) = self.judge(&pass, series.effect, of);
+                // Without places there is nothing to gain: what the pass cost has to be earned.
+                let gain = if of.has_work() { gain } else { 0.0 };
                 let follows = of.has_work() && (gain >= cost || of.is_longer);
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
@@ -537,6 +540,27 @@ mod tests {
         assert!(!at(10, 200));
         assert!(!at(30, 160));
         assert!(at(30, 163));
+    }
+
+    #[test]
+    fn series_without_places_earns_its_cost_first() {
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of(100), true);
+        let pass = Counts {
+            poisoned: 2000,
+            faults: 2000,
+            promoted: 50,
+            candidates: 200,
+            ..Counts::default()
+        };
+        scanning.update(tenth(1), pass, &of(100), false);
+        // 50 victims are left, fewer than a sixteenth of the tier. A pass more would copy 50 pairs.
+        scanning.update(tenth(2), pass, &of(50), true);
+        let cost = 2000.0 * 5e-6 + 2.0 * 50.0 * 2.5e-6;
+        assert_eq!(
+            (scanning.is_on(), scanning.pause()),
+            (false, Duration::from_secs_f64(cost / 0.01))
+        );
     }
 
     #[test]

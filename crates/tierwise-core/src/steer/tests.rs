@@ -63,7 +63,7 @@ fn victims_and_stock_bound_the_rate() {
 }
 
 #[test]
-fn stock_is_whole_until_the_tier_is_known() {
+fn stock_is_whole_before_the_count() {
     let mut steering = Steering::new(COSTS);
     for n in 0..3 {
         let reading = KernelReading { free: Pages(600), ..KernelReading::default() };
@@ -203,7 +203,7 @@ fn room_keeps_up_with_a_scan() {
 }
 
 #[test]
-fn rate_allows_for_what_the_kernel_has_counted() {
+fn rate_allows_for_candidates_already_counted() {
     let mut steering = Steering::new(COSTS);
     let tenth = |n: u64| Timestamp(n * 100_000_000);
     let reading = |candidates| KernelReading {

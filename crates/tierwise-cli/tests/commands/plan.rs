@@ -235,7 +235,7 @@ fn service_stands_beside_a_recorded_host() {
     let planned = Planned::new();
     let store = "name = \"store\"\nsummary = \"A store with an SLO\"\nduration_s = 20\n\
                  [machine]\npreset = \"dram-cxl\"\nfast_share = 1\n\
-                 [[workload]]\nname = \"store\"\nslo_ms = 0.64\n[workload.service]\n\
+                 [[workload]]\nname = \"store\"\nslo_ms = 0.4\n[workload.service]\n\
                  layout = \"document\"\nfootprint = \"32MiB\"\nservers = 1\n\
                  max_per_second = 2000\nload = 0.8\n";
     planned.directory.write("store.toml", store);
@@ -248,14 +248,14 @@ fn service_stands_beside_a_recorded_host() {
     let answer = planned.json();
     let limits: Vec<_> =
         list(&answer, "programs").iter().map(|p| (&p["slo_ms"], &p["slowdown"])).collect();
-    assert_eq!(format!("{limits:?}"), "[(Null, Number(1.2)), (Number(0.64), Null)]");
+    assert_eq!(format!("{limits:?}"), "[(Null, Number(1.2)), (Number(0.4), Null)]");
     let store = |curve: &&Value| curve["program"] == "store" && curve["policy"] == "static";
     let curve = list(&answer, "curves").iter().find(store).unwrap();
     let points = list(curve, "points");
     // Its response times break the limit in slow memory, and keep it in fast memory.
     for (point, meets) in [(&points[0], false), (&points[points.len() - 1], true)] {
         let p99 = point["p99_ms"]["high"].as_f64().unwrap();
-        assert_eq!((p99 <= 0.64, point["meets"] == true), (meets, meets), "{point}");
+        assert_eq!((p99 <= 0.4, point["meets"] == true), (meets, meets), "{point}");
     }
     let chosen = answer["recommended"].as_u64().unwrap() as usize;
     for program in list(&list(&answer, "machines")[chosen]["best"], "programs") {

@@ -150,7 +150,9 @@ def plots_are_readable(browser, name, least):
     found = json.loads(browser.evaluate(PLOTS))
     same(found["cut"], [], f"labels of {name} that end beyond their plot")
     if found["scales"] and min(found["scales"]) < least:
-        raise AssertionError(f"{name}: text is {min(found['scales']):.2f} of its size; allowed: {least}")
+        raise AssertionError(
+            f"{name}: text is {min(found['scales']):.2f} of its size; allowed: {least}"
+        )
     return len(found["scales"])
 
 

@@ -32,9 +32,7 @@ def misses_of_lru(pages: list[int], size: int) -> int:
 
 def test_lru_of_libcachesim_agrees_on_an_export(tmp_path: Path) -> None:
     trace, out = PROJECT / "traces/sqlite-memory.twt", tmp_path / "out.oracleGeneral"
-    subprocess.run(
-        [COMMAND, "trace", "export", trace, "-o", out], check=True, capture_output=True
-    )
+    subprocess.run([COMMAND, "trace", "export", trace, "-o", out], check=True, capture_output=True)
     records = np.fromfile(out, dtype=RECORD)
     assert set(records["size"]) == {PAGE}
     pages = records["id"].tolist()

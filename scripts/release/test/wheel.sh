@@ -31,8 +31,9 @@ left=$(find "$work/venv" -path '*tierwise*' -type f)
 [ -z "$left" ] || fail "pip uninstall left $left"
 # One wheel serves every version of CPython from 3.11 on: each that this machine has.
 others=()
+installed=${PYENV_ROOT:-$HOME/.pyenv}/versions
 for minor in 11 12 13 14; do
-    for python in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3."$minor".*/bin/python3; do
+    for python in "python3.$minor" "$installed/3.$minor".*/bin/python3; do
         [ "$("$python" -c 'import ensurepip, sys, venv; print(sys.version_info[1])' \
             2>/dev/null)" = "$minor" ] || continue
         rm -rf "$work/other"

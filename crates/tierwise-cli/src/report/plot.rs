@@ -1,5 +1,5 @@
-//! Curves as SVG, over time or over sizes, each with its name at its end. A telephone gets a drawing
-//! of its own, with the names below it: a wide one would be unreadable at its width.
+//! Curves as SVG, over time or over sizes, each with its name at its end. A telephone gets a
+//! drawing of its own, with the names below it: a wide one would be unreadable at its width.
 //!
 //! The page's style sheet recolours black text and the light grey of the grid, so that the plot
 //! suits a dark page too.

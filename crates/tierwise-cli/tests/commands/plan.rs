@@ -252,11 +252,15 @@ fn service_stands_beside_a_recorded_host() {
     let store = |curve: &&Value| curve["program"] == "store" && curve["policy"] == "static";
     let curve = list(&answer, "curves").iter().find(store).unwrap();
     let points = list(curve, "points");
-    // Its response times break the limit in slow memory, and keep it in fast memory.
-    for (point, meets) in [(&points[0], false), (&points[points.len() - 1], true)] {
-        let p99 = point["p99_ms"]["high"].as_f64().unwrap();
-        assert_eq!((p99 <= 0.4, point["meets"] == true), (meets, meets), "{point}");
+    let p99 = |point: &Value, end: &str| point["p99_ms"][end].as_f64().unwrap();
+    for point in points {
+        let of_slo = p99(point, "high") / 0.4;
+        assert!((point["of_limit"].as_f64().unwrap() - of_slo).abs() < 1e-9, "{point}");
+        assert_eq!(point["meets"] == true, of_slo <= 1.0, "{point}");
     }
+    // It answers later from slow memory.
+    let (slow, fast) = (&points[0], &points[points.len() - 1]);
+    assert!(p99(slow, "low") > p99(fast, "high"), "{slow} {fast}");
     let chosen = answer["recommended"].as_u64().unwrap() as usize;
     for program in list(&list(&answer, "machines")[chosen]["best"], "programs") {
         assert_eq!(program["meets"], true, "{program}");

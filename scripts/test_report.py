@@ -1,12 +1,15 @@
 """Tests the pages of `compare`, `advise` and `plan` in Debian's Chromium: no page scrolls
-sideways, and the winner is visible.
+sideways, text in plots is as large as it is drawn and within them, also on paper, and the winner is
+visible.
 
     test_report.py PROGRAM [PICTURES]
 
-PROGRAM is the command `tierwise`, PICTURES a directory for screenshots.
+PROGRAM is the command `tierwise`, PICTURES a directory for screenshots and pages to print.
 """
 
+import base64
 import contextlib
+import json
 import pathlib
 import shutil
 import subprocess
@@ -121,6 +124,47 @@ def it_fits(browser, name, pictures):
                 )
             if pictures:
                 browser.picture(pictures / f"{name}-{width}-{scheme}.png")
+        if plots_are_readable(browser, f"{name} at {width}", READABLE) == 0 and name == "plan":
+            raise AssertionError(f"{name}: found no plot in a window of {width}")
+
+
+#: The least size of text in a plot, of the size that it is drawn in: a tenth less is still read.
+READABLE = 0.9
+#: On paper: of 13 pixels, 9.
+READABLE_ON_PAPER = 0.7
+
+PLOTS = """(() => {
+    const seen = [...document.querySelectorAll('svg')].filter((svg) => svg.clientWidth > 0);
+    const cut = (svg) => [...svg.querySelectorAll('text')].filter((text) => {
+        const [its, all] = [text.getBoundingClientRect(), svg.getBoundingClientRect()];
+        return its.right > all.right + 1 || its.left < all.left - 1;
+    });
+    return JSON.stringify({
+        scales: seen.map((svg) => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width),
+        cut: seen.flatMap(cut).map((text) => text.textContent),
+    });
+})()"""
+
+
+def plots_are_readable(browser, name, least):
+    found = json.loads(browser.evaluate(PLOTS))
+    same(found["cut"], [], f"labels of {name} that end beyond their plot")
+    if found["scales"] and min(found["scales"]) < least:
+        raise AssertionError(
+            f"{name}: text is {min(found['scales']):.2f} of its size; allowed: {least}"
+        )
+    return len(found["scales"])
+
+
+def paper_is_readable(browser, name, pictures):
+    # The space of A4 between the margins of a browser, in its pixels.
+    browser.inspect(718, "light")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    plots_are_readable(browser, f"{name} on paper", READABLE_ON_PAPER)
+    if pictures:
+        pdf = browser.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"]
+        (pictures / f"{name}.pdf").write_bytes(base64.b64decode(pdf))
+    browser.call("Emulation.setEmulatedMedia", media="screen")
 
 
 def the_winner_is_in_sight(browser):
@@ -158,6 +202,7 @@ def main(program, pictures=None):
                 there = f"document.readyState === 'complete' && location.href === '{page.as_uri()}'"
                 browser.wait(there, f"{name} is there")
                 it_fits(browser, name, pictures)
+                paper_is_readable(browser, name, pictures)
                 if name == "compare-several":
                     the_winner_is_in_sight(browser)
                 same(browser.complaints, [], f"complaints in the console about {name}")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import submitit
 import tierwise
 from distributed import Client, LocalCluster
 from tierwise import sweep
@@ -101,6 +102,19 @@ def test_dask_runs_a_plan(plan: Path, tmp_path: Path) -> None:
         first = sweep.run(plan, client, out=tmp_path / "out")
         again = sweep.run(plan, client.get_executor(), out=tmp_path / "out")
     assert (first.ran, again.ran, again.kept) == (8, 0, 8)
+
+
+@pytest.mark.filterwarnings("default")
+def test_submitit_runs_a_plan(plan: Path, tmp_path: Path) -> None:
+    # The executor of clusters, with the processes of this machine in the place of Slurm.
+    executor = submitit.AutoExecutor(folder=tmp_path / "jobs", cluster="local")
+    executor.update_parameters(timeout_min=5)
+    first = sweep.run(plan, executor, out=tmp_path / "out", window=2)
+    again = sweep.run(plan, executor, out=tmp_path / "out")
+    assert (first.ran, again.ran, again.kept) == (8, 0, 8)
+    # A job per unit, each of which wrote what it returned.
+    assert len(list((tmp_path / "jobs").rglob("*_result.pkl"))) == 8
+    assert first.units().to_polars()["outcome"].to_list() == ["done"] * 8
 
 
 def test_keys_do_not_depend_on_words(plan: Path) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that there is one version, that of Cargo.toml, and that CHANGELOG.md has the form of Keep
-a Changelog 1.1.
+"""Checks that there is one version, that of Cargo.toml, that each crate for a registry has what its
+page there shows, and that CHANGELOG.md has the form of Keep a Changelog 1.1.
 
 Prints every breach with its file and line, and exits with 1 if there is one.
 """
@@ -40,6 +40,22 @@ def versions(version: str) -> Iterator[str]:
             yield f"{chart}: {key}: found {found}; allowed: {version}"
 
 
+def crates() -> Iterator[str]:
+    """Yields a breach for each crate that a registry would show without words."""
+    for path in sorted(Path().glob("crates/*/Cargo.toml")):
+        package = toml(str(path))["package"]
+        if package.get("publish") is False:
+            continue
+        for key in ("license", "keywords", "categories", "rust-version"):
+            if package.get(key) != {"workspace": True}:
+                yield f"{path}: {key}: allowed: {key}.workspace = true"
+        if not package.get("description"):
+            yield f"{path}: description: found none; allowed: a sentence"
+        # cargo packages README.md beside Cargo.toml by itself.
+        if "readme" not in package and not path.with_name("README.md").exists():
+            yield f"{path.with_name('README.md')}: not found; allowed: what the crate is for"
+
+
 def changelog(lines: list[str], version: str) -> Iterator[str]:
     """Yields a breach for each line that has not the form, or names a version of the future."""
     if lines[0] != "# Changelog":
@@ -74,7 +90,7 @@ def changelog(lines: list[str], version: str) -> Iterator[str]:
 def main() -> int:
     version = toml("Cargo.toml")["workspace"]["package"]["version"]
     lines = Path("CHANGELOG.md").read_text(encoding="utf-8").splitlines()
-    breaches = [*versions(version), *changelog(lines, version)]
+    breaches = [*versions(version), *crates(), *changelog(lines, version)]
     print("\n".join(breaches), file=sys.stderr, end="\n" if breaches else "")
     return 1 if breaches else 0
 

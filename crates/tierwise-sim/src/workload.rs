@@ -173,6 +173,9 @@ pub struct Workload {
     pub done: f64,
     /// Share of the current window whose accesses were reported.
     pub reported: f64,
+    /// By row of the current window, the share at which software would next detect an access;
+    /// empty before the window's first report of reference bits.
+    pub detections: Vec<f64>,
     /// Its state.
     pub state: WorkloadState,
     /// Its pages.
@@ -201,6 +204,7 @@ impl Workload {
             window: Window::default(),
             done: 0.0,
             reported: 0.0,
+            detections: Vec::new(),
             state: WorkloadState::Waiting,
             locals: Vec::new(),
             misses: vec![Misses::default(); tiers],
@@ -294,16 +298,6 @@ impl Workload {
         let k = (after * n - phase).floor() + 1.0;
         let at = (k.max(0.0) + phase) / n;
         (at < 1.0).then_some(at)
-    }
-
-    /// Returns true if software would detect an access to a row's page after `from` and not after
-    /// `to`.
-    pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
-        let n = self.accesses(row) / self.reporting_touches;
-        if n * (to - from) >= 1.0 {
-            return true;
-        }
-        self.next_access(row, from).is_some_and(|at| at <= to)
     }
 
     /// The row of a page in the current window.

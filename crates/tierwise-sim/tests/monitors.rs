@@ -5,6 +5,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use common::{machine, scenario, workload};
@@ -131,6 +132,34 @@ fn samples_are_one_in_period_misses() {
     let (low, high) =
         HOT.map(|p| samples[p as usize]).fold((u64::MAX, 0), |(l, h), n| (l.min(n), h.max(n)));
     assert!(high as f64 <= low as f64 * 1.05, "hot pages are sampled alike: {low} to {high}");
+}
+
+/// Kernels read reference bits a thousand times a second or once: an access is in one report.
+#[test]
+fn reports_of_reference_bits_add_up() {
+    let bits = || host(Signals { reference_bits: true, ..Signals::default() });
+    let (mut often, mut seldom) = (bits(), bits());
+    let referenced = |host: &mut SimulatedHost, now: u64, pages: &mut BTreeSet<u32>| {
+        let mut obs = Observation::default();
+        assert!(host.wait_until(Some(Timestamp(now))).unwrap());
+        host.observe(&mut obs).unwrap();
+        obs.referenced.for_each(|page| {
+            pages.insert(page.0);
+        });
+    };
+    for step in 1..=40 {
+        let (mut union, mut once) = (BTreeSet::new(), BTreeSet::new());
+        for part in 1..=25 {
+            // A millisecond each: the hot pages have some accesses, the others one in 72.
+            referenced(&mut often, (step - 1) * 25_000_000 + part * 1_000_000, &mut union);
+        }
+        referenced(&mut seldom, step * 25_000_000, &mut once);
+        assert_eq!(union, once, "step {step}");
+        assert!(HOT.into_iter().all(|page| once.contains(&page)));
+        // A third of the others: none is reported again and again.
+        let cold = once.len() - HOT.len();
+        assert!((200..450).contains(&cold), "{cold}");
+    }
 }
 
 #[test]

@@ -9,6 +9,13 @@ for program in bin/tierwise sbin/tierwised; do
     ! readelf --dynamic "$work/root/$name/$program" | grep --quiet NEEDED ||
         fail "$program needs a library"
 done
+# The limit that docs/install.md promises, and names of functions, which only a debugger reads.
+size=$(stat --format=%s "$work/root/$name/bin/tierwise")
+[ "$size" -le 15000000 ] || fail "bin/tierwise has $size bytes; allowed: 15 MB"
+for program in bin/tierwise sbin/tierwised; do
+    ! readelf --section-headers "$work/root/$name/$program" | grep --quiet '\.symtab' ||
+        fail "$program is not stripped"
+done
 # There is no shell, no library and no /proc in it.
 inside() { # inside PROGRAM ARGUMENTS...
     local program=$1

@@ -29,4 +29,24 @@ must "2 units: 2 kept, 0 to run" hidden "$bin/tierwise" sweep sweep.toml --out r
 "$bin/pip" uninstall --quiet --yes tierwise
 left=$(find "$work/venv" -path '*tierwise*' -type f)
 [ -z "$left" ] || fail "pip uninstall left $left"
+# One wheel serves every version of CPython from 3.11 on: each that this machine has.
+others=()
+installed=${PYENV_ROOT:-$HOME/.pyenv}/versions
+for minor in 11 12 13 14; do
+    for python in "python3.$minor" "$installed/3.$minor".*/bin/python3; do
+        [ "$("$python" -c 'import ensurepip, sys, venv; print(sys.version_info[1])' \
+            2>/dev/null)" = "$minor" ] || continue
+        rm -rf "$work/other"
+        "$python" -m venv "$work/other"
+        "$work/other/bin/pip" install --quiet --disable-pip-version-check "$wheel"
+        must "3.$minor slowdown" hidden "$work/other/bin/python" -c "
+import sys, tierwise
+result = tierwise.run(sys.prefix + '/share/tierwise/scenarios/zipf.toml', 'static')['result']
+print(f'{sys.version_info[0]}.{sys.version_info[1]} slowdown', result['slowdown'])"
+        must "tierwise $version" hidden "$work/other/bin/tierwise" --version
+        others+=("3.$minor")
+        break
+    done
+done
+echo "test-packages: the wheel works on CPython ${others[*]}"
 echo "test-packages: $(basename "$wheel") gives the module and the command"

@@ -66,6 +66,12 @@ fn cell(tenant: &TenantSizePoint) -> String {
     format!("{:.3} x{p99}", tenant.slowdown)
 }
 
+/// Returns the index of the size that is the answer.
+fn marked(advice: &Advice) -> Option<usize> {
+    let answer = advice.answer.as_ref().map(|answer| answer.fast_bytes);
+    advice.points.iter().position(|point| Some(point.fast_bytes) == answer)
+}
+
 /// Prints the advice.
 pub fn print(advice: &Advice) -> CommandResult {
     let mut out = anstream::stdout().lock();
@@ -81,9 +87,7 @@ pub fn print(advice: &Advice) -> CommandResult {
     for point in &advice.points {
         table.add_row(row(advice, point));
     }
-    let answer = advice.answer.as_ref().map(|answer| answer.fast_bytes);
-    let marked = advice.points.iter().position(|point| Some(point.fast_bytes) == answer);
-    write_table(&mut out, &table, marked)?;
+    write_table(&mut out, &table, marked(advice))?;
     writeln!(out)?;
     writeln!(out, "{}", limits(advice))?;
     writeln!(out, "{}", considered(advice))?;
@@ -119,6 +123,7 @@ pub fn html(advice: &Advice, file: NewFile) -> CommandResult {
         title: "Sizes that were tried".to_owned(),
         head: head(advice).into_iter().map(|name| name.to_lowercase()).collect(),
         rows: advice.points.iter().map(|point| row(advice, point)).collect(),
+        marked: marked(advice),
     };
     ReportSheet {
         title: format!("How little fast memory does {} need?", advice.scenario),

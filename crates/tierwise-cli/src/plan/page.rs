@@ -2,6 +2,7 @@
 
 use tierwise_core::units::Bytes;
 use tierwise_sim::result::{TenantPoint, TimelinePoint};
+use tierwise_sim::stats::HeatMap;
 
 use super::answer::{PlanAnswer, ProgramLimits, next_words};
 use super::curves::ProgramCurve;
@@ -29,7 +30,7 @@ pub fn write(answer: &PlanAnswer, file: NewFile) -> CommandResult {
          Up to 100 % every limit is kept.",
     )];
     parts.extend(costs(answer).map(|plot| ReportPart::Plot(Box::new(plot))));
-    parts.push(ReportPart::Table(print::machines(answer).0));
+    parts.push(ReportPart::Table(print::machines(answer)));
     if !answer.curves.is_empty() {
         parts.push(heading(
             "How much fast memory each program needs",
@@ -57,7 +58,7 @@ pub fn write(answer: &PlanAnswer, file: NewFile) -> CommandResult {
         parts.push(untitled(print::together(answer)));
     }
     if let Some(course) = &answer.course {
-        parts.extend(course_parts(course)?);
+        parts.extend(course_parts(course, answer.granule_bytes)?);
     }
     parts.push(heading("What the figures leave out", LEFT_OUT));
     let page = answer.granule_bytes;
@@ -152,7 +153,7 @@ fn needs(answer: &PlanAnswer, program: &ProgramLimits) -> Vec<ReportPart> {
 }
 
 /// The run on the recommended machine.
-fn course_parts(course: &HostCourse) -> Result<Vec<ReportPart>, Failure> {
+fn course_parts(course: &HostCourse, page_bytes: u64) -> Result<Vec<ReportPart>, Failure> {
     let mut parts = vec![ReportPart::Heading(
         "The programs on this machine over time".to_owned(),
         "One run of all programs together.".to_owned(),
@@ -171,13 +172,23 @@ fn course_parts(course: &HostCourse) -> Result<Vec<ReportPart>, Failure> {
     if let Some(map) = &course.output.heat_map
         && let Some(source) = picture(map)?
     {
-        let words = "Misses by page and time: pages upwards in the order of their allocation, \
-                     time to the right; blue was served by fast memory, orange by slow, and the \
-                     stronger the colour the more misses";
+        let (pages, seconds) = extent(map, page_bytes);
+        let words = format!(
+            "Misses by page and time: {pages} upwards in the order of their allocation, \
+             {seconds:.0} virtual seconds to the right; blue was served by fast memory, orange by \
+             slow, and the stronger the colour the more misses"
+        );
         parts.push(ReportPart::Heading("Where the misses went".to_owned(), String::new()));
-        parts.push(ReportPart::Picture { source, words: words.to_owned() });
+        parts.push(ReportPart::Picture { source, words });
     }
     Ok(parts)
+}
+
+/// Returns the memory and the time that a heat map covers.
+fn extent(map: &HeatMap, page_bytes: u64) -> (Bytes, f64) {
+    let rows = map.misses.iter().map(Vec::len).max().unwrap_or(0) as u64;
+    let pages = Bytes(rows * u64::from(map.pages_per_row) * page_bytes);
+    (pages, map.misses.len() as f64 * map.seconds_per_column)
 }
 
 fn over_time(
@@ -187,14 +198,21 @@ fn over_time(
     value: impl Fn(&TenantPoint) -> f64,
 ) -> ReportPart {
     let curve = |(i, share): (usize, &super::host::TenantShare)| {
-        let mean = |points: &[TimelinePoint], _| {
-            let each = points.iter().filter_map(|point| point.tenants.get(i));
-            each.map(&value).sum::<f64>() / points.len() as f64
+        // Before its start and after its end a program has no memory, and nothing to show.
+        let its = |point: &TimelinePoint| {
+            let tenant = point.tenants.get(i)?;
+            (tenant.usage_bytes.iter().sum::<u64>() > 0).then(|| value(tenant))
         };
+        // Not a number where the program was in none of the points.
+        let mean = |points: &[TimelinePoint], _| {
+            let each: Vec<f64> = points.iter().filter_map(its).collect();
+            each.iter().sum::<f64>() / each.len() as f64
+        };
+        let points = thinned(&course.output.timeline, &mean);
         PlottedCurve {
             name: share.tenant.clone(),
             colour: colour(i),
-            points: thinned(&course.output.timeline, &mean),
+            points: points.into_iter().filter(|(_, value)| value.is_finite()).collect(),
             band: Vec::new(),
             dots: false,
         }
@@ -219,5 +237,6 @@ fn shares(course: &HostCourse) -> ReportTable {
             .map(str::to_owned)
             .to_vec(),
         rows: course.shares.iter().map(row).collect(),
+        marked: None,
     }
 }

@@ -19,47 +19,46 @@ const SHOWN_BELOW: usize = 5;
 /// Prints the answer; its sentence stands last.
 pub fn print(answer: &PlanAnswer) -> CommandResult {
     let mut out = anstream::stdout().lock();
-    let (machines, marked) = machines(answer);
-    write(&mut out, &machines, marked)?;
+    write(&mut out, &machines(answer))?;
     let say = |out: &mut dyn Write, text: &str| -> CommandResult {
         writeln!(out)?;
         paragraph(&mut { out }, Style::new(), "", text)
     };
     if !answer.curves.is_empty() {
         writeln!(out)?;
-        write(&mut out, &enough(answer), None)?;
+        write(&mut out, &enough(answer))?;
     }
     if let Some(next) = &answer.next {
         say(&mut out, &next_words(answer, next))?;
-        write(&mut out, &gains(next), None)?;
+        write(&mut out, &gains(next))?;
     }
     if !answer.pairs.is_empty() {
         writeln!(out)?;
-        write(&mut out, &together(answer), None)?;
+        write(&mut out, &together(answer))?;
     }
     say(&mut out, &answer.sentence)?;
     Ok(out.flush()?)
 }
 
-fn write(out: &mut impl Write, table: &ReportTable, marked: Option<usize>) -> CommandResult {
+fn write(out: &mut impl Write, table: &ReportTable) -> CommandResult {
     let mut printed = new_table(table.head.iter().map(|name| name.to_uppercase()).collect());
     for row in &table.rows {
         printed.add_row(row);
     }
-    write_table(out, &printed, marked)
+    write_table(out, &printed, table.marked)
 }
 
-/// The machines next to the answer, and the row of the recommended one.
-pub fn machines(answer: &PlanAnswer) -> (ReportTable, Option<usize>) {
+/// The machines next to the answer, which is marked.
+pub fn machines(answer: &PlanAnswer) -> ReportTable {
     let end = answer.recommended.unwrap_or(answer.machines.len());
     let first = end.saturating_sub(SHOWN_BELOW);
     let shown = &answer.machines[first..];
-    let table = ReportTable {
+    ReportTable {
         title: "Machines, cheapest first".to_owned(),
         head: texts(["machine", "price", "fast", "slow", "policy", "nearest limit", "verdict"]),
         rows: shown.iter().map(|one| machine_row(answer, one)).collect(),
-    };
-    (table, answer.recommended.map(|chosen| chosen - first))
+        marked: answer.recommended.map(|chosen| chosen - first),
+    }
 }
 
 fn machine_row(answer: &PlanAnswer, one: &JudgedMachine) -> Vec<String> {
@@ -119,6 +118,7 @@ pub fn enough(answer: &PlanAnswer) -> ReportTable {
         title: "Fast memory that each program alone needs".to_owned(),
         head,
         rows: answer.programs.iter().map(row).collect(),
+        marked: None,
     }
 }
 
@@ -136,6 +136,7 @@ pub fn gains(next: &NextStep) -> ReportTable {
         title: format!("The next {}", Bytes(next.step_bytes)),
         head: texts(["program", "slowdown now", "with the step", "gain"]),
         rows: next.programs.iter().map(row).collect(),
+        marked: None,
     }
 }
 
@@ -168,6 +169,7 @@ pub fn together(answer: &PlanAnswer) -> ReportTable {
         title: "What programs cost each other".to_owned(),
         head,
         rows: names.iter().map(row).collect(),
+        marked: None,
     }
 }
 

@@ -58,5 +58,6 @@ fn table(one: &Profiled) -> ReportTable {
             .map(str::to_owned)
             .to_vec(),
         rows: rows.collect(),
+        marked: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The course of each run, reduced to the points that a plot can show.
 
+use maud::Markup;
 use tierwise_core::recipe::Bound;
 use tierwise_sim::result::TimelinePoint;
 
@@ -8,7 +9,7 @@ use crate::failure::Failure;
 
 use super::plot::{self, Axis, Plot, PlottedCurve};
 
-/// Points of a curve: one every six pixels of the plot.
+/// Points of a curve: one every five pixels of the plot.
 const POINTS: usize = 160;
 
 /// Colours that are distinct on a light and on a dark page (after Tableau's ten and their
@@ -33,14 +34,14 @@ pub fn colour(i: usize) -> (u8, u8, u8) {
     COLOURS[i % COLOURS.len()]
 }
 
-/// Returns the share of misses served by the fastest tier over time, as SVG.
-pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
+/// Returns the share of misses served by the fastest tier over time.
+pub fn fast_ratio(compared: &Compared) -> Result<Markup, Failure> {
     // Everything fast is always 100 %, everything slow 0 %: two lines without information.
     let shown = |bound: Option<Bound>| matches!(bound, None | Some(Bound::Oracle));
     let value = |points: &[TimelinePoint], _| {
         points.iter().map(|p| p.fast_access_ratio).sum::<f64>() / points.len() as f64 * 100.0
     };
-    plot::svg(&Plot {
+    plot::figure(&Plot {
         unit: "% of misses served fast",
         minimum: 0.0,
         maximum: Some(100.0),
@@ -49,9 +50,9 @@ pub fn fast_ratio(compared: &Compared) -> Result<String, Failure> {
     })
 }
 
-/// Returns the pages moved per second over time, both ways together, as SVG; `None` if no policy
+/// Returns the pages moved per second over time, both ways together; `None` if no policy
 /// moved any.
-pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
+pub fn migrations(compared: &Compared) -> Result<Option<Markup>, Failure> {
     let moved = |points: &[TimelinePoint], seconds: f64| {
         points.iter().map(|p| (p.promotions + p.demotions) as f64).sum::<f64>() / seconds
     };
@@ -62,7 +63,7 @@ pub fn migrations(compared: &Compared) -> Result<Option<String>, Failure> {
     }
     let unit = "pages moved per second";
     let plot = Plot { unit, minimum: 0.0, maximum: None, axis: Axis::seconds(), curves };
-    plot::svg(&plot).map(Some)
+    plot::figure(&plot).map(Some)
 }
 
 fn curves(

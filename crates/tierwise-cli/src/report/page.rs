@@ -146,10 +146,10 @@ fn section(i: usize, one: &Compared, open: bool) -> Result<Markup, Failure> {
                 (figures(one))
                 @if one.scenario.workloads.len() > 1 { (tenants(one)) }
                 h3 { "Misses served by the fastest tier" }
-                figure { (PreEscaped(ratio)) }
+                (ratio)
                 h3 { "Migrations" }
                 @match migrations {
-                    Some(svg) => figure { (PreEscaped(svg)) },
+                    Some(figure) => (figure),
                     None => p.soft { "No policy moved a page." },
                 }
                 (maps)

@@ -1,7 +1,10 @@
-//! Curves as SVG, over time or over sizes, each with its name at its end.
+//! Curves as SVG, over time or over sizes, each with its name at its end. A telephone gets a
+//! drawing of its own, with the names below it: a wide one would be unreadable at its width.
 //!
 //! The page's style sheet recolours black text and the light grey of the grid, so that the plot
 //! suits a dark page too.
+
+use maud::{Markup, PreEscaped, html};
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -10,9 +13,16 @@ use tierwise_core::units::Bytes;
 
 use crate::failure::Failure;
 
-const SIZE: (u32, u32) = (1140, 320);
-/// Space at the right for the longest policy name.
-const LABELS: u32 = 140;
+/// Widths at which text has nearly its own size: of paper and of a laptop, and of a telephone.
+const WIDE: (u32, u32) = (960, 300);
+const NARROW: (u32, u32) = (352, 240);
+/// Pixels of a label's letter, on average, and of the line before the label.
+const LETTER: u32 = 7;
+const LEADER: u32 = 22;
+/// Letters of a label, so that most of the plot is curves.
+const LONGEST_LABEL: usize = 40;
+/// Space at the right of a plot without labels, for the last number of the axis.
+const MARGIN: u32 = 14;
 const LEFT: u32 = 58;
 const BOTTOM: u32 = 40;
 const TOP: u32 = 26;
@@ -88,30 +98,68 @@ pub struct PlottedCurve {
     pub dots: bool,
 }
 
-/// Draws the plot.
-pub fn svg(plot: &Plot) -> Result<String, Failure> {
+/// Draws the plot for wide windows and for narrow ones; the style sheet shows one of them.
+pub fn figure(plot: &Plot) -> Result<Markup, Failure> {
+    let (wide, narrow) = (svg(plot, WIDE)?, svg(plot, NARROW)?);
+    Ok(html! {
+        figure.plot {
+            div.at-ends { (PreEscaped(wide)) }
+            div.below {
+                (PreEscaped(narrow))
+                p.names {
+                    @for curve in &plot.curves {
+                        @let (red, green, blue) = curve.colour;
+                        span {
+                            i style=(format!("background:rgb({red} {green} {blue})")) {}
+                            (curve.name)
+                        }
+                    }
+                }
+            }
+        }
+    })
+}
+
+fn svg(plot: &Plot, size: (u32, u32)) -> Result<String, Failure> {
     let mut svg = String::new();
     // Drawing into a string cannot fail; the library's types allow for it.
-    draw(plot, &mut svg).map_err(|error| Failure::Internal(format!("plot: {error}")))?;
+    draw(plot, size, &mut svg).map_err(|error| Failure::Internal(format!("plot: {error}")))?;
     Ok(svg)
+}
+
+/// Returns the name of a curve, shortened where it would fill the plot.
+fn label(curve: &PlottedCurve) -> String {
+    if curve.name.chars().count() <= LONGEST_LABEL {
+        return curve.name.clone();
+    }
+    let start: String = curve.name.chars().take(LONGEST_LABEL - 1).collect();
+    format!("{start}…")
+}
+
+/// Returns the space at the right for the names of the curves.
+fn labels_width(plot: &Plot) -> u32 {
+    let longest = plot.curves.iter().map(|curve| label(curve).chars().count()).max();
+    LEADER + longest.unwrap_or(0) as u32 * LETTER
 }
 
 type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
+fn draw(plot: &Plot, size: (u32, u32), svg: &mut String) -> DrawResult {
+    let narrow = size == NARROW;
+    let labels = if narrow { MARGIN } else { labels_width(plot) };
     let points = || plot.curves.iter().flat_map(|curve| &curve.points);
     let end = points().map(|p| p.0).fold(plot.axis.from + 1e-3, f64::max);
     let tops = plot.curves.iter().flat_map(|curve| &curve.band).map(|band| band.2);
     let highest = points().map(|p| p.1).chain(tops).map(|y| y - plot.minimum).fold(1e-9, f64::max);
     let top = plot.maximum.unwrap_or(plot.minimum + highest * 1.05);
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let root = SVGBackend::with_string(svg, size).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
-        .margin_right(LABELS)
+        .margin_right(labels)
         .margin_top(TOP)
         .x_label_area_size(BOTTOM)
         .y_label_area_size(LEFT)
         .build_cartesian_2d(plot.axis.from..end, plot.minimum..top)?;
-    let text = ("sans-serif", 12).into_font().color(&BLACK);
+    let text = ("sans-serif", 13).into_font().color(&BLACK);
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -120,7 +168,7 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
         .axis_style(GRID)
         .label_style(text.clone())
         .x_desc(plot.axis.what.clone())
-        .x_labels(9)
+        .x_labels(if narrow { 4 } else { 9 })
         .y_labels(6)
         .x_label_formatter(&|value| plot.axis.label(*value))
         .y_label_formatter(&|value| short(*value))
@@ -139,30 +187,33 @@ fn draw(plot: &Plot, svg: &mut String) -> DrawResult {
             chart.draw_series(LineSeries::new(curve.points.iter().copied(), style))?;
         }
     }
+    if narrow {
+        return Ok(root.present()?);
+    }
     let ends: Vec<i32> = plot
         .curves
         .iter()
         .map(|curve| chart.backend_coord(curve.points.last().unwrap_or(&(0.0, plot.minimum))).1)
         .collect();
-    draw_labels(&root, &plot.curves, &ends)?;
+    draw_labels(&root, (size.0 - labels) as i32, &plot.curves, &ends)?;
     root.present()?;
     Ok(())
 }
 
 fn draw_labels(
     root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    x: i32,
     curves: &[PlottedCurve],
     ends: &[i32],
 ) -> DrawResult {
-    let x = (SIZE.0 - LABELS) as i32;
     for (curve, (&end, y)) in curves.iter().zip(ends.iter().zip(apart(ends))) {
         let anchor = Pos::new(HPos::Left, VPos::Center);
-        let style = ("sans-serif", 12).into_font().color(&colour(curve)).pos(anchor);
+        let style = ("sans-serif", 13).into_font().color(&colour(curve)).pos(anchor);
         root.draw(&PathElement::new(
             vec![(x + 3, end), (x + 14, y)],
             colour(curve).stroke_width(1),
         ))?;
-        root.draw(&Text::new(curve.name.clone(), (x + 18, y), style))?;
+        root.draw(&Text::new(label(curve), (x + 18, y), style))?;
     }
     Ok(())
 }
@@ -183,7 +234,7 @@ fn apart(ends: &[i32]) -> Vec<i32> {
         places[i] = places[i].max(next);
         next = places[i] + LINE_HEIGHT;
     }
-    let mut limit = (SIZE.1 - BOTTOM) as i32;
+    let mut limit = (WIDE.1 - BOTTOM) as i32;
     for &i in order.iter().rev() {
         places[i] = places[i].min(limit);
         limit = places[i] - LINE_HEIGHT;
@@ -208,7 +259,7 @@ mod tests {
 
     #[test]
     fn labels_keep_distance_and_order() {
-        let bottom = (SIZE.1 - BOTTOM) as i32;
+        let bottom = (WIDE.1 - BOTTOM) as i32;
         for ends in [vec![50, 50, 50], vec![bottom; 13], vec![30, 200, 31, 199], vec![]] {
             let places = apart(&ends);
             let mut sorted = places.clone();
@@ -224,6 +275,30 @@ mod tests {
     }
 
     #[test]
+    fn long_names_end_within_the_plot() {
+        let mut plot = Plot {
+            unit: "pages",
+            minimum: 0.0,
+            maximum: None,
+            axis: Axis::seconds(),
+            curves: Vec::new(),
+        };
+        for letters in [3, LONGEST_LABEL, LONGEST_LABEL + 1, 200] {
+            plot.curves.push(PlottedCurve {
+                name: "m".repeat(letters),
+                colour: (1, 2, 3),
+                points: vec![(1.0, 1.0)],
+                band: Vec::new(),
+                dots: false,
+            });
+            let shown = label(&plot.curves[plot.curves.len() - 1]);
+            assert_eq!(shown.ends_with('…'), letters > LONGEST_LABEL);
+            assert!(shown.chars().count() <= LONGEST_LABEL);
+        }
+        assert!(labels_width(&plot) < WIDE.0 / 3);
+    }
+
+    #[test]
     fn plot_names_every_curve_and_unit() {
         let curve = |name: &str| PlottedCurve {
             name: name.into(),
@@ -233,16 +308,11 @@ mod tests {
             dots: false,
         };
         let curves = vec![curve("tpp"), curve("a < b")];
-        let svg = svg(&Plot {
-            unit: "pages",
-            minimum: 0.0,
-            maximum: None,
-            axis: Axis::seconds(),
-            curves,
-        })
-        .unwrap();
+        let (unit, axis) = ("pages", Axis::seconds());
+        let plot = Plot { unit, minimum: 0.0, maximum: None, axis, curves };
+        // In a wide window and in a narrow one.
         for text in ["tpp", "a &lt; b", "pages", "virtual seconds", "2k"] {
-            assert!(svg.contains(text), "{text}");
+            assert_eq!(figure(&plot).unwrap().into_string().matches(text).count(), 2, "{text}");
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct ReportTable {
     pub head: Vec<String>,
     /// Cells, row by row.
     pub rows: Vec<Vec<String>>,
+    /// Index of the row that is the answer.
+    pub marked: Option<usize>,
 }
 
 impl ReportSheet {
@@ -79,7 +81,7 @@ fn part(part: &ReportPart) -> Result<Markup, Failure> {
             h2 { (title) }
             @if !text.is_empty() { p.soft { (text) } }
         },
-        ReportPart::Plot(plot) => html! { figure.plot { (PreEscaped(plot::svg(plot)?)) } },
+        ReportPart::Plot(plot) => plot::figure(plot)?,
         ReportPart::Table(table) => html! {
             @if !table.title.is_empty() { h2 { (table.title) } }
             div.wide { (cells(table)) }
@@ -97,12 +99,26 @@ fn part(part: &ReportPart) -> Result<Markup, Failure> {
 const SENTENCE: usize = 48;
 
 fn cells(table: &ReportTable) -> Markup {
+    let text: Vec<bool> = (0..table.head.len()).map(|column| is_text(table, column)).collect();
     html! {
         table {
-            tr { @for name in &table.head { th { (name) } } }
-            @for row in &table.rows {
-                tr { @for cell in row { td.words[cell.chars().count() > SENTENCE] { (cell) } } }
+            tr {
+                @for (name, &text) in table.head.iter().zip(&text) { th.text[text] { (name) } }
+            }
+            @for (i, row) in table.rows.iter().enumerate() {
+                tr.best[table.marked == Some(i)] {
+                    @for (cell, &text) in row.iter().zip(&text) {
+                        td.text[text].words[cell.chars().count() > SENTENCE] { (cell) }
+                    }
+                }
             }
         }
     }
+}
+
+/// Words stand at the left, numbers at the right.
+fn is_text(table: &ReportTable, column: usize) -> bool {
+    let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+    let mut cells = table.rows.iter().filter_map(|row| row.get(column));
+    !cells.any(|cell| number(cell) && cell != "-")
 }

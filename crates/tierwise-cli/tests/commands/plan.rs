@@ -158,6 +158,9 @@ fn page_and_table_hold_every_part() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    // The answer is marked, a narrow window has names below its plots, and every point is a number.
+    assert_eq!(page.matches("<tr class=\"best\">").count(), 1);
+    assert!(page.contains("<p class=\"names\">") && !page.contains("NaN"));
     assert!(!page.contains("http://") || page.contains("http://www.w3.org/2000/svg"));
     assert!(fs::read(parquet).unwrap().starts_with(b"PAR1"));
 }
@@ -224,6 +227,44 @@ fn sampled_recordings_need_their_wait() {
     let expected = 1.0 + 0.4 * (202.0 / 73.0 - 1.0);
     let found = none["slowdown"]["mean"].as_f64().unwrap();
     assert!((found / expected - 1.0).abs() < 0.05, "{found}, expected {expected}");
+}
+
+/// The service is held by its SLO, the recording by its slowdown.
+#[test]
+fn service_stands_beside_a_recorded_host() {
+    let planned = Planned::new();
+    let store = "name = \"store\"\nsummary = \"A store with an SLO\"\nduration_s = 20\n\
+                 [machine]\npreset = \"dram-cxl\"\nfast_share = 1\n\
+                 [[workload]]\nname = \"store\"\nslo_ms = 0.4\n[workload.service]\n\
+                 layout = \"document\"\nfootprint = \"32MiB\"\nservers = 1\n\
+                 max_per_second = 2000\nload = 0.8\n";
+    planned.directory.write("store.toml", store);
+    let live = sampled(&planned);
+    let both = format!(
+        "{live}memory_bound = 0.4\nslowdown = 1.2\n\
+         [[program]]\nname = \"store\"\nscenario = \"store.toml\"\n"
+    );
+    planned.directory.write("plan.toml", &both);
+    let answer = planned.json();
+    let limits: Vec<_> =
+        list(&answer, "programs").iter().map(|p| (&p["slo_ms"], &p["slowdown"])).collect();
+    assert_eq!(format!("{limits:?}"), "[(Null, Number(1.2)), (Number(0.4), Null)]");
+    let store = |curve: &&Value| curve["program"] == "store" && curve["policy"] == "static";
+    let curve = list(&answer, "curves").iter().find(store).unwrap();
+    let points = list(curve, "points");
+    let p99 = |point: &Value, end: &str| point["p99_ms"][end].as_f64().unwrap();
+    for point in points {
+        let of_slo = p99(point, "high") / 0.4;
+        assert!((point["of_limit"].as_f64().unwrap() - of_slo).abs() < 1e-9, "{point}");
+        assert_eq!(point["meets"] == true, of_slo <= 1.0, "{point}");
+    }
+    // It answers later from slow memory.
+    let (slow, fast) = (&points[0], &points[points.len() - 1]);
+    assert!(p99(slow, "low") > p99(fast, "high"), "{slow} {fast}");
+    let chosen = answer["recommended"].as_u64().unwrap() as usize;
+    for program in list(&list(&answer, "machines")[chosen]["best"], "programs") {
+        assert_eq!(program["meets"], true, "{program}");
+    }
 }
 
 /// What was not run would count as run in the fastest memory.

@@ -20,6 +20,7 @@ impl SimulatedHost {
         }
         workload.done = 0.0;
         workload.reported = 0.0;
+        workload.detections.clear();
         if let Some(heat) = self.stats.heat_mut() {
             heat.resume(i, self.now);
         }

@@ -115,7 +115,7 @@ fn clock_exchanges_no_hot_pages_for_hot() {
 }
 
 #[test]
-fn nimble_takes_the_oldest_if_all_are_hot() {
+fn nimble_takes_oldest_if_all_hot() {
     let mut machine = full_upper_tier("nimble", &[("pages = 1024  ", "pages = 4  ")]);
     machine.scan((0..140).chain(1000..1010));
     assert!(machine.moves.is_empty(), "no page is active yet");

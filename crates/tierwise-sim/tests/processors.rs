@@ -4,14 +4,17 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{PAGE, machine, scenario, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Watermarks;
 use tierwise_core::units::{Bytes, Pages};
+use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::result::{PolicyResult, RunOutput};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::WorkloadSpec;
+use tierwise_sim::scenario::{Scenario, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 const FAST: u64 = 600;
@@ -50,6 +53,63 @@ fn one_cpu_pays_for_background_work() {
 #[test]
 fn nothing_moves_without_background_work() {
     assert_eq!(result(Some(1), "static"), result(None, "static"));
+}
+
+/// CPU seconds of multi-clock's own work, and the seconds of the run, with everything fast.
+fn scanned(costs: Costs) -> (f64, f64) {
+    let spec =
+        GeneratorSpec { footprint_pages: RESIDENT, windows: Some(40), ..GeneratorSpec::default() };
+    let one = WorkloadSpec { dilation: 20, ..workload("one", "zipf", spec) };
+    let plain = scenario(machine(2 * RESIDENT, 2 * RESIDENT), vec![one]);
+    let prepared = Prepared::load(Scenario { costs, ..plain }).unwrap();
+    let recipe = Recipe::named("multi-clock").unwrap();
+    let options = RunOptions { timeline: Some(Duration::from_secs(1)), ..RunOptions::default() };
+    let output = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+    assert_eq!(output.result.promotions, 0);
+    (output.result.overhead_seconds, output.timeline.last().unwrap().time_seconds)
+}
+
+#[test]
+fn each_scan_wakes_a_thread_per_tier() {
+    let (overhead, seconds) = scanned(Costs { wake_ns: 1e6, ..Costs::FREE });
+    let scans = overhead / 1e-3 / 2.0;
+    assert!((scans - seconds).abs() <= 1.5, "{scans} scans in {seconds} s");
+}
+
+#[test]
+fn scanned_pages_leave_and_join_lists() {
+    let (overhead, seconds) = scanned(Costs { list_page_ns: 1e4, ..Costs::FREE });
+    let pages = overhead / 1e-5;
+    // 2000 pages are on the fast tier's two lists, of which a scan takes 1024 each.
+    let bounds = 0.9 * 1024.0 * (seconds - 1.0)..=2048.0 * (seconds + 1.0);
+    assert!(bounds.contains(&pages), "{pages} pages in {seconds} s");
+    assert_eq!(scanned(Costs::FREE).0, 0.0);
+}
+
+/// The part of multi-clock's promotions after which the page was accessed again in fast memory.
+fn again(pattern: &str, spec: GeneratorSpec) -> f64 {
+    let spec = GeneratorSpec { footprint_pages: RESIDENT, windows: Some(60), ..spec };
+    let one = WorkloadSpec { dilation: 20, ..workload("one", pattern, spec) };
+    let prepared = Prepared::load(scenario(machine(FAST, 2 * RESIDENT), vec![one])).unwrap();
+    let recipe = Recipe::named("multi-clock").unwrap();
+    let result = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap().result;
+    assert!(result.promotions > 100, "{} promotions", result.promotions);
+    result.tenants[0].reaccessed.unwrap() as f64 / result.promotions as f64
+}
+
+#[test]
+fn promoted_pages_count_if_accessed_again() {
+    let steady = again("zipf", GeneratorSpec::default());
+    assert!(
+        (0.95..=1.0).contains(&steady),
+        "every page of zipf is accessed all the time: {steady}"
+    );
+    // A tenth is accessed and nothing else, for as long as two scans take: promoted pages are left
+    // behind.
+    let left =
+        GeneratorSpec { hot_access_share: 1.0, dwell_windows: 8, ..GeneratorSpec::default() };
+    let left = again("moving-hot-set", left);
+    assert!(left < 0.9 * steady, "{left}");
 }
 
 #[test]

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_large_page_takes_is_left_out() {
+    fn overdrawn_budget_is_left_out_later() {
         let mut scanned = Scanned::new("16KiB");
         for page in 0..3 {
             scanned.machine.allocated_huge(page, 3, 1);

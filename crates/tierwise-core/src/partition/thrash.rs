@@ -6,9 +6,9 @@
 //! second.
 //!
 //! The paper empties the table at the end of each period. A page that is promoted in one period and
-//! demoted in the next is then no event, and a `t_resident` longer than a period has no effect. Here
-//! the end of a period removes only the records that are too old to become events. So the table has
-//! no blind time, and every `t_resident` means what it says.
+//! demoted in the next is then no event, and a `t_resident` longer than a period has no effect.
+//! Here the end of a period removes only the records that are too old to become events. So the
+//! table has no blind time, and every `t_resident` means what it says.
 //!
 //! ```
 //! use tierwise_core::partition::ThrashTable;
@@ -39,9 +39,9 @@ use crate::stage::Estimator;
 use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
-/// The default number of slots: 1 MiB. With one base page in [`SAMPLE`] followed, 200 000 promotions
-/// per second, twice the paper's rate (section III-F), leave 62 500 records in 5 s: half of the
-/// slots.
+/// The default number of slots: 1 MiB. With one base page in [`SAMPLE`] followed, 200 000
+/// promotions per second, twice the paper's rate (section III-F), leave 62 500 records in 5 s: half
+/// of the slots.
 const SLOTS: u64 = 1 << 17;
 
 /// The largest table that a recipe can ask for: 128 MiB.

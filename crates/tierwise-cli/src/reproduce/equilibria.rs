@@ -89,8 +89,8 @@ impl EquilibriaCommand {
         let quiet = [without_a(&crowded), without_a(&roomy)];
         let alone = runs::all(&quiet, &runs::recipes(&["equilibria"])?, self.paper.seed)?;
         let outputs = runs::all(&[crowded, roomy], &self.variants()?, self.paper.seed)?;
-        let paper = "section III-F: over 100,000 promotions a second on Linux, the others 7 % slower \
-                     than alone; V-B 5: fewer migrations, better throughput of the others (its \
+        let paper = "section III-F: over 100,000 promotions a second on Linux, the others 7 % \
+                     slower than alone; V-B 5: fewer migrations, better throughput of the others (its \
                      figures are not in the text)";
         let head = [
             "CPUs",

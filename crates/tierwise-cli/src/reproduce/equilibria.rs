@@ -90,8 +90,8 @@ impl EquilibriaCommand {
         let alone = runs::all(&quiet, &runs::recipes(&["equilibria"])?, self.paper.seed)?;
         let outputs = runs::all(&[crowded, roomy], &self.variants()?, self.paper.seed)?;
         let paper = "section III-F: over 100,000 promotions a second on Linux, the others 7 % \
-                     slower than alone; V-B 5: fewer migrations, better throughput of the others (its \
-                     figures are not in the text)";
+                     slower than alone; V-B 5: fewer migrations, better throughput of the others \
+                     (its figures are not in the text)";
         let head = [
             "CPUs",
             "policy",

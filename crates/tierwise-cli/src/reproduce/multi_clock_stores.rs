@@ -54,8 +54,8 @@ fn promotions(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
     let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
     let outputs = runs::all(&scenarios, &recipes, seed)?;
     let paper = "figure 8 and sections II-A, III-A and V-C.1: Nimble promotes a fixed number in \
-                 each scan, MULTI-CLOCK fewer and those that are accessed again; MULTI-CLOCK is 20 to \
-                 132 % above static and 9 to 36 % above Nimble";
+                 each scan, MULTI-CLOCK fewer and those that are accessed again; MULTI-CLOCK is 20 \
+                 to 132 % above static and 9 to 36 % above Nimble";
     let head = [
         "store",
         "policy",

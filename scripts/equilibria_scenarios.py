@@ -2,7 +2,7 @@
 """Writes scenarios/equilibria/: the validations of Equilibria's section V-B with its sizes, and its
 stacked cases (sections V-C and V-D).
 
-Memory is simulated in granules of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads
+Memory is simulated in granules, mostly of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads
 every line of every unit once. Eight threads with three concurrent misses each read 14 GB/s from
 local memory.
 """
@@ -18,86 +18,54 @@ LINES = 64  # lines of a generator's page; a unit has UNIT_PAGES times as many
 UNIT_PAGES = 64 * 256
 
 
-def machine(fast, slow, granule="64MiB"):
+def machine(fast, slow, granule="64MiB", cpus=None):
     return [
         "[machine]",
         'preset = "dram-cxl-252"',
         f'fast = "{fast}GB"',
         f'slow = "{slow}GB"',
         f'granule = "{granule}"',
+        *([f"cpus = {cpus}"] if cpus else []),
         "",
     ]
 
 
-def units(gb):
-    return round(gb * 1e9 / UNIT)
-
-
-def passes(name, gb, start=0, floor="80GB", cap=None):
+def passes(name, gb, start=0, floor="80GB", cap=None, unit=UNIT, blocks=6):
+    """A program that reads its memory from end to end, in as many blocks a pass."""
+    units = round(gb * 1e9 / unit)
     lines = ["[[workload]]", f'name = "{name}"', f'floor = "{floor}"']
     if cap:
         lines.append(f'cap = "{cap}"')
     if start:
         lines.append(f"start_s = {start}")
     lines += [
-        f"dilation = {UNIT_PAGES}",
+        f"dilation = {unit // 4096}",
         "loops = 10000",
         "threads = 8",
         "memory_level_parallelism = 3",
         "[workload.generator]",
         'pattern = "sequential"',
         # Ten passes.
-        "windows = 60",
-        f"footprint = {units(gb) * 4096}",
-        # A sixth of a pass.
-        f"accesses_per_window = {units(gb) // 6 * LINES}",
+        f"windows = {10 * blocks}",
+        f"footprint = {units * 4096}",
+        # A block.
+        f"accesses_per_window = {units // blocks * LINES}",
         "",
     ]
     return lines
 
 
 def thrasher():
-    """V-B 5 with MiB instead of GB. A scan then covers all of A every second, and a block of 10,
-    which ends after two and a half seconds, is promoted completely. At full size the replacement of
-    10 GB takes longer than the 5 s after which the table of promotions is cleared."""
-    quiet = lambda name: [
-        "[[workload]]",
-        f'name = "{name}"',
-        'floor = "80MiB"',
-        "loops = 10000",
-        "dilation = 100",
-        "[workload.generator]",
-        'pattern = "sequential"',
-        'footprint = "50MiB"',
-        "windows = 60",
-        f"accesses_per_window = {50 * 256 // 6 * LINES}",
-        "",
-    ]
+    """V-B 5 as written: A has a floor of 80 GB like all, a cap of 10 GB and 100 GB of memory. A pass
+    over it takes some 17 s, so that no promoted page is accessed again before it is demoted. Each
+    container has 8 threads and all CPUs are in use, so that kswapd's time is taken from all. Units
+    of 4 MiB: one demotion is a thousandth of A's fast memory."""
+    fine = 4 * 2**20
     return (
-        [
-            "[machine]",
-            'preset = "dram-cxl-252"',
-            'fast = "244MiB"',
-            'slow = "164MiB"',
-            "",
-            "[[workload]]",
-            'name = "A"',
-            'cap = "10MiB"',
-            "loops = 10000",
-            "dilation = 10",
-            "[workload.generator]",
-            'pattern = "moving-hot-set"',
-            'footprint = "100MiB"',
-            "windows = 30",
-            "hot_fraction = 0.1",
-            "hot_access_share = 1.0",
-            "dwell_windows = 3",
-            "accesses_per_window = 20000",
-            "instructions_per_access = 10000",
-            "",
-        ]
-        + quiet("B")
-        + quiet("C")
+        machine(244, 164, "4MiB", cpus=24)
+        + passes("A", 100, cap="10GB", unit=fine, blocks=60)
+        + passes("B", 50, unit=fine, blocks=60)
+        + passes("C", 50, unit=fine, blocks=60)
     )
 
 
@@ -135,7 +103,7 @@ def validations():
     )
     write(
         "thrashing",
-        "V-B 5, in MiB: A, held to 10, thrashes through 100 beside two quiet containers of 50",
+        "V-B 5: A, held to 10 GB, thrashes through 100 beside two quiet containers of 50",
         120,
         thrasher(),
     )
@@ -182,6 +150,31 @@ def recorded(name, trace, gb, dilation, start=0, stop=0, floor=None, cap=None, t
     return lines + [""]
 
 
+def hot_footprint(name, gb, hot, start, instructions):
+    """A program that makes 19 of 20 accesses to a part of its memory that stays the same. It misses
+    the caches once in some `instructions`, and has 16 threads."""
+    units = round(gb * 1e9 / UNIT)
+    lines = ["[[workload]]", f'name = "{name}"', f'floor = "{hot}GB"']
+    if start:
+        lines.append(f"start_s = {start}")
+    return lines + [
+        f"dilation = {UNIT_PAGES}",
+        "loops = 1000",
+        "threads = 16",
+        'measure_from = "run"',
+        "[workload.generator]",
+        'pattern = "moving-hot-set"',
+        f"footprint = {units * 4096}",
+        f"hot_fraction = {hot / gb:.3f}",
+        "hot_access_share = 0.95",
+        "windows = 20",
+        "dwell_windows = 20",
+        "accesses_per_window = 20000",
+        f"instructions_per_access = {instructions}",
+        "",
+    ]
+
+
 def stacked():
     # Large server: 768 GB local, 256 GB CXL (V-A). Cache: floor 70 % and cap 75 % of each
     # container's memory (V-D 1).
@@ -202,33 +195,37 @@ def stacked():
     )
     # CI: floor 192 GB, three quarters of the 256 GB that a job is expected to take (V-D 2). Jobs
     # are a compression and graph builds, whose memory grows while they run. The maximum of each is
-    # 310 GB, so that the average is about 256. D starts when the others have taken all free memory.
-    job = lambda name, trace, start=0: recorded(name, trace, 310, 2000, start, floor='"192GB"')
+    # 310 GB (345 of B and C), so that the average is about 256. D starts when the others have taken
+    # nearly all local memory, and allocates five times as fast as they do.
+    job = lambda name, trace, gb=310, start=0, dilation=2000: recorded(
+        name, trace, gb, dilation, start, floor='"192GB"'
+    )
     write(
         "ci",
         "V-D 2: four build jobs; D starts when the others have taken the local memory",
-        600,
+        400,
         large
         + job("A", "zstd-long")
-        + job("B", "graph-cc-kron")
-        + job("C", "graph-bfs-urand")
-        + job("D", "graph-pr-urand", 200),
+        + job("B", "graph-cc-kron", 345)
+        + job("C", "graph-bfs-urand", 345)
+        + job("D", "graph-pr-urand", start=260, dilation=400),
     )
-    # Small server: 256 GB local, 64 GB CXL. Web: five instances, floor 28 GB (V-D 3); B's requests
-    # touch less.
+    # Small server: 256 GB local, 64 GB CXL. Web: five instances with a hot footprint of 28 GB each,
+    # which is their floor (V-D 3). Those of partition B, A and D, access their memory a third as
+    # often. The instances start half a minute apart, and the last finds no free memory.
     small = machine(256, 64)
-    web = lambda name, rate, load: service(name, 60, "document", 4, rate, 20, load, floor='"28GB"')
+    web = lambda name, start, instructions: hot_footprint(name, 60, 28, start, instructions)
     write(
         "web",
         "V-D 3: three instances of partition A (B, C, E) and two of partition B (A, D) of a web "
         "service",
-        300,
+        600,
         small
-        + web("A", 15_000, 0.5)
-        + web("B", 30_000, 0.95)
-        + web("C", 30_000, 0.95)
-        + web("D", 15_000, 0.5)
-        + web("E", 30_000, 0.95),
+        + web("A", 0, 3000)
+        + web("B", 30, 1000)
+        + web("C", 60, 1000)
+        + web("D", 90, 3000)
+        + web("E", 120, 1000),
     )
     # TaoBench and SparkBench: upper bound 192 GB each (V-C). A analyses in a loop while the caches
     # fill up.

@@ -140,8 +140,7 @@ impl Engine {
     /// Replaces the tenant specs from the next plan on.
     ///
     /// # Errors
-    /// Floors do not fit into their tier together, or a cap is below its floor. The specs stay as
-    /// they were.
+    /// Floors do not fit into their tier together. The specs stay as they were.
     pub fn set_tenants(&mut self, specs: Vec<TenantSpec>) -> Result<(), TenantError> {
         tenant::check(&specs, &self.topology)?;
         self.specs = specs;

@@ -83,6 +83,9 @@ pub enum Flag {
 pub struct ScanCost {
     /// Page table entries read.
     pub scanned: u64,
+    /// Of these, entries that were found by their pages' places on LRU lists: each page is taken
+    /// from a list and put on one.
+    pub listed: u64,
     /// Entries whose bit was set and had to be cleared: each costs a TLB shootdown.
     pub cleared: u64,
 }
@@ -240,6 +243,13 @@ impl PageTable {
         set
     }
 
+    /// Reads and clears the reference bit of a page that a scan takes from an LRU list.
+    #[inline]
+    pub fn take_referenced_on_list(&mut self, page: PageId) -> bool {
+        self.scan.listed += 1;
+        self.take_referenced(page)
+    }
+
     /// Counts the read of an entry that is of no interest, as a walk of a page table makes it.
     pub(crate) fn pass_over(&mut self) {
         self.scan.scanned += 1;
@@ -339,10 +349,10 @@ mod tests {
         pages.mark_referenced(PageId(1));
         pages.sweep(0..100);
         assert!(pages.flag(PageId(1), Flag::Referenced));
-        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, cleared: 1 });
+        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, listed: 0, cleared: 1 });
         pages.sweep(1..2);
         assert!(!pages.flag(PageId(1), Flag::Referenced));
-        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, cleared: 0 });
+        assert_eq!(pages.take_scan_cost(), ScanCost { scanned: 1, listed: 0, cleared: 0 });
         pages.sweep(5..9);
         assert_eq!(pages.take_scan_cost(), ScanCost::default());
     }

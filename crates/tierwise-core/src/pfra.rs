@@ -144,7 +144,7 @@ impl Pfra {
     /// The weight of the page's bits, in accesses.
     #[inline]
     fn accesses(self, page: PageId, pages: &mut PageTable) -> u32 {
-        let referenced = pages.take_referenced(page);
+        let referenced = pages.take_referenced_on_list(page);
         if self.dirty_weight == 0 {
             return u32::from(referenced);
         }

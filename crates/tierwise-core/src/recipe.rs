@@ -305,7 +305,7 @@ mod tests {
     }
 
     /// Keys without an effect: the text, its line, and the reason in the error.
-    const IGNORED: [(&str, usize, &str); 8] = [
+    const IGNORED: [(&str, usize, &str); 10] = [
         (
             "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_rate = 9.0",
             7,
@@ -324,6 +324,19 @@ mod tests {
              algorithm = \"equilibria\"\n\
              thrash_control = false\n\
              thrash_resident_ms = 9",
+            7,
+            "thrash_control",
+        ),
+        (
+            "[partitioner]\nalgorithm = \"equilibria\"\nthrash_control = false\nthrash_slots = 9",
+            7,
+            "thrash_control",
+        ),
+        (
+            "[partitioner]\n\
+             algorithm = \"equilibria\"\n\
+             thrash_control = false\n\
+             thrash_period_ms = 9",
             7,
             "thrash_control",
         ),

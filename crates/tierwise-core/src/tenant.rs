@@ -75,18 +75,6 @@ impl Limit {
     }
 }
 
-impl Limit {
-    /// Returns true if this is less than another limit of the same kind. Bytes and shares cannot be
-    /// compared before the tenant's size is known.
-    fn is_below(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Bytes(a), Self::Bytes(b)) => a < b,
-            (Self::Resident(a), Self::Resident(b)) => a < b,
-            _ => false,
-        }
-    }
-}
-
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -186,21 +174,6 @@ pub enum TenantError {
         /// The size of the tier.
         capacity: Bytes,
     },
-    /// A cap is below its floor.
-    #[error(
-        "tenant \"{tenant}\": found a cap of {cap} in {tier}, below its floor of {floor}; allowed: \
-         the floor or more; raise the cap or lower the floor"
-    )]
-    CapBelowFloor {
-        /// The tenant.
-        tenant: String,
-        /// The tier.
-        tier: String,
-        /// The cap, as configured.
-        cap: String,
-        /// The floor, as configured.
-        floor: String,
-    },
     /// A weight is outside 1 to [`MAX_WEIGHT`].
     #[error("tenant \"{tenant}\": found a weight of {weight}; allowed: 1 to {MAX_WEIGHT}")]
     Weight {
@@ -211,7 +184,7 @@ pub enum TenantError {
     },
 }
 
-/// Checks that the tenants' floors fit into the tiers and that no cap is below its floor.
+/// Checks that the tenants' floors fit into the tiers. A floor counts up to its tenant's cap.
 ///
 /// # Errors
 /// The first mistake.
@@ -224,27 +197,16 @@ pub fn check(specs: &[TenantSpec], topology: &Topology) -> Result<(), TenantErro
     }
     for id in topology.ids() {
         let tier = topology.tier(id);
-        let bytes = |limit: Option<Limit>| match limit {
-            Some(Limit::Bytes(bytes)) => bytes,
+        let protected = |spec: &TenantSpec| match (spec.floor(id), spec.cap(id)) {
+            (Some(Limit::Bytes(floor)), Some(Limit::Bytes(cap))) => floor.min(cap),
+            (Some(Limit::Bytes(floor)), _) => floor,
             _ => Bytes(0),
         };
-        let floors: Bytes = specs.iter().map(|spec| bytes(spec.floor(id))).sum();
+        let floors: Bytes = specs.iter().map(protected).sum();
         let capacity = tier.capacity.in_bytes(topology.page_size);
         if floors > capacity {
             let tier = tier.name.clone();
             return Err(TenantError::FloorsExceed { tier, floors, capacity });
-        }
-        for spec in specs {
-            if let (Some(floor), Some(cap)) = (spec.floor(id), spec.cap(id))
-                && cap.is_below(floor)
-            {
-                return Err(TenantError::CapBelowFloor {
-                    tenant: spec.name.clone(),
-                    tier: tier.name.clone(),
-                    cap: cap.to_string(),
-                    floor: floor.to_string(),
-                });
-            }
         }
     }
     Ok(())
@@ -264,21 +226,22 @@ mod tests {
         auto_floors(&[(Pages(5), 100)], Pages(0), Pages(0), &mut floors);
         assert_eq!(floors, [Pages(0)]);
     }
+
     #[test]
-    fn cap_below_floor_names_a_remedy() {
-        let limit = |bytes| vec![Some(Limit::Bytes(Bytes(bytes)))];
-        let (floors, caps) = (limit(200 << 10), limit(100 << 10));
-        let spec = TenantSpec { floors, caps, ..TenantSpec::new("web") };
+    fn floors_count_up_to_their_caps() {
+        let limit = |pages: u64| vec![Some(Limit::Bytes(Bytes(pages << 12)))];
+        let spec = |floor, cap| TenantSpec {
+            floors: limit(floor),
+            caps: limit(cap),
+            ..TenantSpec::new("web")
+        };
+        // A tier has 100 pages.
         let topology = crate::baseline::testing::topology(2);
-        let tier = &topology.tier(TierId::FASTEST).name;
-        let error = check(&[spec], &topology).unwrap_err();
-        assert!(matches!(error, TenantError::CapBelowFloor { .. }), "{error}");
-        assert_eq!(
-            error.to_string(),
-            format!(
-                "tenant \"web\": found a cap of 100 KiB in {tier}, below its floor of 200 KiB; \
-                 allowed: the floor or more; raise the cap or lower the floor"
-            )
+        assert_eq!(check(&[spec(80, 10), spec(80, 90)], &topology), Ok(()));
+        let error = check(&[spec(80, 30), spec(80, 90)], &topology).unwrap_err();
+        assert!(
+            matches!(error, TenantError::FloorsExceed { floors: Bytes(450_560), .. }),
+            "{error}"
         );
     }
 }

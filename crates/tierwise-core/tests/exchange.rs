@@ -106,14 +106,24 @@ fn clock_goes_round_in_parts() {
 }
 
 #[test]
-fn hot_pages_are_not_exchanged_for_hot() {
-    for name in ["clock", "nimble"] {
-        let mut machine = full_upper_tier(name, &[]);
-        for _ in 0..6 {
-            machine.scan((0..140).chain(1000..1010));
-            assert!(machine.moves.is_empty(), "{name}: {:?}", machine.moves);
-        }
+fn clock_exchanges_no_hot_pages_for_hot() {
+    let mut machine = full_upper_tier("clock", &[]);
+    for _ in 0..6 {
+        machine.scan((0..140).chain(1000..1010));
+        assert!(machine.moves.is_empty(), "{:?}", machine.moves);
     }
+}
+
+#[test]
+fn nimble_takes_oldest_if_all_hot() {
+    let mut machine = full_upper_tier("nimble", &[("pages = 1024  ", "pages = 4  ")]);
+    machine.scan((0..140).chain(1000..1010));
+    assert!(machine.moves.is_empty(), "no page is active yet");
+    machine.scan((0..140).chain(1000..1010));
+    let promoted: Vec<u32> = (1000..1010).filter(|&page| machine.tier(page) == 0).collect();
+    assert_eq!(promoted.len(), 4, "its fixed number, though every page was accessed");
+    let demoted: Vec<u32> = (0..140).filter(|&page| machine.tier(page) == 1).collect();
+    assert_eq!(demoted, [0, 1, 2, 3], "the oldest");
 }
 
 #[test]

@@ -35,7 +35,8 @@ struct Tenant {
 
 fn tenant() -> impl Strategy<Value = Tenant> {
     let floor = prop::option::of(0u64..2_000);
-    let cap = prop::option::of(2_000u64..9_000);
+    // A cap may be below the floor (Equilibria, section V-B 5).
+    let cap = prop::option::of(500u64..9_000);
     (0u64..3_000, 0u64..6_000, 1u32..10_000, floor, cap)
         .prop_map(|(fast, slow, weight, floor, cap)| Tenant { fast, slow, weight, floor, cap })
 }
@@ -196,7 +197,8 @@ proptest! {
             prop_assert_eq!(&shares, &partitioned(name, &tenants), "{}: not deterministic", name);
             let sum: u64 = shares.iter().map(|s| s.floor.0).sum();
             prop_assert!(sum <= TIERS[0], "{}: floors of {} pages", name, sum);
-            let explicit: u64 = tenants.iter().filter_map(|t| t.floor).sum();
+            let explicit = |t: &Tenant| t.floor.unwrap_or(0).min(t.cap.unwrap_or(u64::MAX));
+            let explicit: u64 = tenants.iter().map(explicit).sum();
             for (share, t) in shares.iter().zip(&tenants) {
                 let resident = t.fast + t.slow;
                 // The high watermark of the fast tier stays free.
@@ -205,6 +207,7 @@ proptest! {
                 let wanted = t.floor.unwrap_or(0).min(resident).min(t.cap.unwrap_or(u64::MAX));
                 prop_assert!(!fits || share.floor.0 >= wanted, "{}: {:?} {:?}", name, share, t);
                 prop_assert!(share.cap.0 <= t.cap.unwrap_or(u64::MAX), "{}: {:?}", name, share);
+                prop_assert!(share.floor <= share.cap, "{}: {:?}", name, share);
                 prop_assert!((0.0..=1.0).contains(&share.promotion));
             }
             for (a, share) in tenants.iter().zip(&shares) {

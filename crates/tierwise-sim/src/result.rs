@@ -63,6 +63,10 @@ pub struct TenantResult {
     pub promotions: u64,
     /// Its pages moved to a slower tier.
     pub demotions: u64,
+    /// Of its promotions, those after which the page was accessed again before it left the faster
+    /// tier; not counted for services.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reaccessed: Option<u64>,
     /// Seconds of its measured part.
     #[serde(default)]
     pub seconds: f64,
@@ -125,9 +129,9 @@ pub struct TimelinePoint {
     /// Last-level misses, for sums over intervals. Not printed.
     #[serde(skip)]
     pub misses: f64,
-    /// Pages promoted.
+    /// Pages promoted. A granule counts as one page.
     pub promotions: u64,
-    /// Pages demoted.
+    /// Pages demoted. A granule counts as one page.
     pub demotions: u64,
     /// One entry per tenant, in the scenario's order.
     pub tenants: Vec<TenantPoint>,

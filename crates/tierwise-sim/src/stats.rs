@@ -30,6 +30,8 @@ pub struct WorkloadAccount {
     pub promotions: u64,
     /// Pages moved to a slower tier.
     pub demotions: u64,
+    /// Promotions after which the page was accessed before it left the faster tier.
+    pub reaccessed: u64,
     /// Servers' time of a service, in its measured part, in nanoseconds.
     pub busy_ns: f64,
     /// Time of monitoring and migration on its own path, in nanoseconds.
@@ -68,6 +70,7 @@ impl Stats {
             last_usage: vec![Pages(0); tiers],
             promotions: 0,
             demotions: 0,
+            reaccessed: 0,
             busy_ns: 0.0,
             overhead_ns: 0.0,
             window_ns: 0.0,

@@ -4,14 +4,17 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{PAGE, machine, scenario, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Watermarks;
 use tierwise_core::units::{Bytes, Pages};
+use tierwise_sim::costs::Costs;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::result::{PolicyResult, RunOutput};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::WorkloadSpec;
+use tierwise_sim::scenario::{Scenario, WorkloadSpec};
 use tierwise_trace::generate::GeneratorSpec;
 
 const FAST: u64 = 600;
@@ -50,6 +53,47 @@ fn one_cpu_pays_for_background_work() {
 #[test]
 fn nothing_moves_without_background_work() {
     assert_eq!(result(Some(1), "static"), result(None, "static"));
+}
+
+/// CPU seconds of multi-clock's own work, and the seconds of the run, with everything fast.
+fn scanned(costs: Costs) -> (f64, f64) {
+    let spec =
+        GeneratorSpec { footprint_pages: RESIDENT, windows: Some(40), ..GeneratorSpec::default() };
+    let one = WorkloadSpec { dilation: 20, ..workload("one", "zipf", spec) };
+    let plain = scenario(machine(2 * RESIDENT, 2 * RESIDENT), vec![one]);
+    let prepared = Prepared::load(Scenario { costs, ..plain }).unwrap();
+    let recipe = Recipe::named("multi-clock").unwrap();
+    let options = RunOptions { timeline: Some(Duration::from_secs(1)), ..RunOptions::default() };
+    let output = run(&prepared, &recipe, &options, &mut |_| ()).unwrap();
+    assert_eq!(output.result.promotions, 0);
+    (output.result.overhead_seconds, output.timeline.last().unwrap().time_seconds)
+}
+
+#[test]
+fn each_scan_wakes_a_thread_per_tier() {
+    let (overhead, seconds) = scanned(Costs { wake_ns: 1e6, ..Costs::FREE });
+    let scans = overhead / 1e-3 / 2.0;
+    assert!((scans - seconds).abs() <= 1.5, "{scans} scans in {seconds} s");
+}
+
+#[test]
+fn scanned_pages_leave_and_join_lists() {
+    let (overhead, seconds) = scanned(Costs { list_page_ns: 1e4, ..Costs::FREE });
+    let pages = overhead / 1e-5;
+    // 2000 pages are on the fast tier's two lists, of which a scan takes 1024 each.
+    let bounds = 0.9 * 1024.0 * (seconds - 1.0)..=2048.0 * (seconds + 1.0);
+    assert!(bounds.contains(&pages), "{pages} pages in {seconds} s");
+    assert_eq!(scanned(Costs::FREE).0, 0.0);
+}
+
+#[test]
+fn promoted_pages_count_if_accessed_again() {
+    let result = result(None, "multi-clock");
+    let again = result.tenants[0].reaccessed.unwrap();
+    // All pages of zipf's hot part are accessed all the time.
+    assert!(result.promotions > 0 && again <= result.promotions, "{result:?}");
+    assert!(again * 10 >= result.promotions * 9, "{again} of {}", result.promotions);
+    assert_eq!(self::result(None, "static").tenants[0].reaccessed, Some(0));
 }
 
 #[test]

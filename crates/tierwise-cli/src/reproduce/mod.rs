@@ -5,6 +5,7 @@ mod figure;
 mod memstrata;
 mod mtat;
 mod multi_clock;
+mod multi_clock_stores;
 mod runs;
 mod sheet;
 

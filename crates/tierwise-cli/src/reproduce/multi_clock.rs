@@ -1,5 +1,5 @@
 //! MULTI-CLOCK (HPCA 2022), figures 5, 6 and 7, on the recorded programs and a DRAM + Optane
-//! machine.
+//! machine; figure 8 and the scan interval are in [`super::multi_clock_stores`].
 
 use std::path::PathBuf;
 
@@ -13,18 +13,23 @@ use tierwise_sim::run::{Prepared, RunOptions, memory_mode, run};
 use tierwise_sim::scenario::{Scenario, TierSize};
 
 use super::figure::{Figure, Row};
+use super::multi_clock_stores;
 use crate::failure::{CommandResult, Failure};
 use crate::input;
 use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
-/// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels) and figure 7 (memory-mode).
+/// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels), figure 7 (memory-mode),
+/// figure 8 (promotions in each scan) and the scan interval.
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  tierwise reproduce multi-clock")]
 pub struct MultiClockCommand {
     /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
+    /// Directory of the scenarios of large stores.
+    #[arg(long, default_value = "scenarios/multi-clock", value_name = "DIR")]
+    stores: PathBuf,
     #[command(flatten)]
     paper: PaperArgs,
 }
@@ -73,15 +78,19 @@ const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of re
 impl MultiClockCommand {
     pub fn execute(&self) -> CommandResult {
         let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
+        let sheets = multi_clock_stores::sheets(&self.stores, self.paper.seed)?;
         if self.paper.json {
             let object = serde_json::json!({
                 "paper": "multi-clock",
                 "seed": self.paper.seed,
                 "figures": figures,
+                "tables": sheets,
             });
             return crate::output::json(&object);
         }
-        figures.iter().try_for_each(Figure::print)
+        figures.iter().try_for_each(Figure::print)?;
+        let mut out = anstream::stdout().lock();
+        sheets.iter().try_for_each(|sheet| sheet.print(&mut out))
     }
 
     fn ycsb(&self) -> Result<Figure, Failure> {

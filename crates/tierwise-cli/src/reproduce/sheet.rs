@@ -30,7 +30,8 @@ impl FigureSheet {
         Self { title: title.to_owned(), paper, head, rows: Vec::new() }
     }
 
-    fn print(&self, out: &mut impl Write) -> CommandResult {
+    /// Prints the table and the paper's statement.
+    pub fn print(&self, out: &mut impl Write) -> CommandResult {
         writeln!(out, "{HEAD}{}{HEAD:#}", self.title)?;
         let mut table = new_table(self.head.clone());
         for row in &self.rows {

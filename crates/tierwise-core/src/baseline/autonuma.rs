@@ -17,7 +17,7 @@
 //! without writeback would never clean them.
 
 use super::fault_tiering::{FaultPass, FaultRules, FaultTiering};
-use super::hot_threshold::HotThreshold;
+use super::hot_threshold::{HotThreshold, is_free_space_enough};
 use super::kswapd::KswapdWatermarks;
 use super::numa_scan::{NumaScanner, Tiers};
 use crate::config::{ConfigError, Section};
@@ -57,10 +57,8 @@ impl AutoNuma {
 impl MemoryTiering {
     /// `pgdat_free_space_enough`.
     fn is_free_space_enough(&self, free: &FreePages, topology: &Topology) -> bool {
-        let fast = topology.tier(TierId::FASTEST);
-        let share = Pages(fast.capacity.0 / 16);
-        let enough = self.free_enough.in_pages(topology.page_size).max(share);
-        free.of(TierId::FASTEST) > fast.watermarks.promo + enough
+        let (fast, page_size) = (TierId::FASTEST, topology.page_size);
+        is_free_space_enough(free.of(fast), topology.tier(fast), self.free_enough, page_size)
     }
 }
 

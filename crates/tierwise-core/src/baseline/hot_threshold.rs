@@ -11,14 +11,27 @@
 use std::time::Duration;
 
 use crate::config::{ConfigError, Section};
+use crate::topology::Tier;
 use crate::units::{Bytes, Pages, Timestamp};
 
 /// `NUMA_MIGRATION_ADJUST_STEPS`.
 const ADJUST_STEPS: u32 = 16;
 
+/// Returns true if a tier has so much free memory that any access promotes a page:
+/// `pgdat_free_space_enough`, with the kernel's 1 GiB as a parameter.
+pub(crate) fn is_free_space_enough(
+    free: Pages,
+    fast: &Tier,
+    free_enough: Bytes,
+    page_size: Bytes,
+) -> bool {
+    let share = Pages(fast.capacity.0 / 16);
+    free > fast.watermarks.promo + free_enough.in_pages(page_size).max(share)
+}
+
 /// The threshold, and the candidates that it admitted.
 #[derive(Debug, Clone)]
-pub(super) struct HotThreshold {
+pub(crate) struct HotThreshold {
     configured: Duration,
     /// `None`: the configured one.
     adjusted: Option<Duration>,
@@ -37,7 +50,7 @@ impl HotThreshold {
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
-    pub(super) fn read(section: &Section<'_>, page_size: Bytes) -> Result<Self, ConfigError> {
+    pub(crate) fn read(section: &Section<'_>, page_size: Bytes) -> Result<Self, ConfigError> {
         let period = section.millis_or("adjust_period_ms", Duration::from_secs(60), 1..=600_000)?;
         Self::of_kernel(section, page_size, period)
     }
@@ -79,13 +92,13 @@ impl HotThreshold {
     }
 
     /// Resets the threshold: there is free memory for every page, so the workload has changed.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.adjusted = None;
     }
 
     /// Returns true if the threshold and the rate limit admit a page of `frames` base pages that
     /// faulted `latency` after it was poisoned.
-    pub(super) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
+    pub(crate) fn admits(&mut self, now: Timestamp, latency: Duration, frames: Pages) -> bool {
         self.adjust(now);
         latency < self.now() && !self.is_over_limit(now, frames)
     }

@@ -5,7 +5,7 @@ mod autonuma;
 mod autotiering_cpm;
 mod autotiering_opm;
 mod fault_tiering;
-mod hot_threshold;
+pub(crate) mod hot_threshold;
 mod kernel_tiering;
 mod kswapd;
 mod numa_scan;

@@ -1,30 +1,40 @@
 //! Hint faults over LRU lists, tenant by tenant: Equilibria's promotion candidates (section IV-E).
-//! Equilibria finds candidates as TPP and NUMA balancing do, but limits their rate.
+//! Equilibria is a patch of Linux 6.11 (section IV-G): it finds candidates as that kernel does, and
+//! limits their rate.
 //!
 //! - Every `scan_period_ms` (1000), the next `scan_size` (2560 MiB, NUMA balancing's maximum per
 //!   process and second, `MAX_SCAN_WINDOW`) of each tenant's memory outside the fastest tier is
 //!   made inaccessible, so that its next access is a hint fault. The scan of a tenant whose
 //!   promotion is slowed down is smaller in proportion: `p_scan` of equation 2. `p_base` is the
 //!   size of a scan at the full rate: the scan size, or all of the tenant's slow memory. At the end
-//!   of a tenant's pages its scan continues with the first.
-//! - A page that faults on an inactive list is activated. One that faults while it is active is a
-//!   candidate for promotion (TPP, section 5.3) by the faulting thread. A candidate that is not
-//!   promoted at once has to fault again.
+//!   of a tenant's pages its scan continues with the first. What a scan takes beyond its budget,
+//!   because a page is larger, is left out of the next.
+//! - A page that faults within `hot_threshold_ms` (1000) of its poisoning is a candidate for
+//!   promotion by the faulting thread ([`crate::baseline::hot_threshold`]). While the fastest tier
+//!   has `free_enough` (1 GiB) and a sixteenth of itself free, every page that faults is one
+//!   (`pgdat_free_space_enough`). A candidate that is not promoted at once has to fault again.
+//! - A hint fault does not touch the lists. A promoted page stays on the list where it was, which
+//!   is the inactive one unless reclaim scanned it in its slow tier (`folio_migrate_flags`): it has
+//!   the length of an inactive list to be accessed again. TPP's own kernel activates a page before
+//!   it promotes it (section 5.3), which leaves it in fast memory for as long as all of that takes
+//!   to replace.
 //! - Demotion takes the old end of the inactive lists, as the kernel's reclaim does.
 
 use std::time::Duration;
 
 use super::lru_scan::LruScan;
+use crate::baseline::hot_threshold::{HotThreshold, is_free_space_enough};
 use crate::config::{ConfigError, Section};
 use crate::lru::{End, LruList, LruLists};
 use crate::migrate::{ChargeTo, MoveOutcome, PageRange};
-use crate::observe::{Observation, Signals};
+use crate::observe::{HintFault, Observation, Signals};
 use crate::page::PageTable;
 use crate::pfra::Pfra;
 use crate::policy::PlanContext;
 use crate::registry::BuildContext;
 use crate::share::Shares;
 use crate::stage::{Estimator, Scope};
+use crate::topology::Tier;
 use crate::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Estimator by hint faults, with one scan per tenant. Hotness is 1 for an active page, else 0.
@@ -33,11 +43,17 @@ pub struct HintFaultEstimator {
     lists: LruScan,
     scan_size: Bytes,
     period: Duration,
+    hot: HotThreshold,
+    free_enough: Bytes,
+    page_size: Bytes,
+    fast: Tier,
     /// The page where each tenant's scan continues.
     cursors: Vec<u32>,
     /// Base pages that each tenant's scan may still poison.
     left: Vec<u64>,
-    /// Pages that faulted while they were active, since the last observation.
+    /// Base pages that each tenant's last scan poisoned beyond its budget.
+    overdrawn: Vec<u64>,
+    /// Pages whose faults make them candidates, since the last observation.
     candidates: Vec<PageId>,
     updated: bool,
 }
@@ -53,21 +69,30 @@ impl HintFaultEstimator {
             lists: LruScan::new(Pfra::TWO_LISTS, 0, ctx.topology),
             scan_size: section.paged_or("scan_size", Bytes(2560 << 20))?,
             period: section.millis_or("scan_period_ms", second, 1..=60_000)?,
+            hot: HotThreshold::read(section, ctx.topology.page_size)?,
+            free_enough: section.bytes_or("free_enough", Bytes(1 << 30))?,
+            page_size: ctx.topology.page_size,
+            fast: ctx.topology.tier(TierId::FASTEST).clone(),
             cursors: Vec::new(),
             left: Vec::new(),
+            overdrawn: Vec::new(),
             candidates: Vec::new(),
             updated: false,
         })
     }
 
-    fn faulted(&mut self, page: PageId, pages: &mut PageTable) {
-        if pages.tier(page).is_none_or(|tier| tier == TierId::FASTEST) {
+    /// `should_numa_migrate_memory`.
+    fn faulted(&mut self, now: Timestamp, fault: &HintFault, free: Pages, pages: &PageTable) {
+        if pages.tier(fault.page).is_none_or(|tier| tier == TierId::FASTEST) {
             return;
         }
-        if LruLists::which(page, pages) == LruList::Inactive {
-            self.lists.lru.shift(page, LruList::Active, pages);
-        } else {
-            self.candidates.push(page);
+        let frames = Pages(pages.frames(fault.page));
+        let enough = is_free_space_enough(free, &self.fast, self.free_enough, self.page_size);
+        if enough {
+            self.hot.reset();
+        }
+        if enough || self.hot.admits(now, fault.at.since(fault.poisoned_at), frames) {
+            self.candidates.push(fault.page);
         }
     }
 
@@ -93,7 +118,9 @@ impl HintFaultEstimator {
             if ahead != first || self.left[tenant] == 0 {
                 continue;
             }
-            self.left[tenant] = self.left[tenant].saturating_sub(pages.frames(page));
+            let frames = pages.frames(page);
+            self.overdrawn[tenant] += frames.saturating_sub(self.left[tenant]);
+            self.left[tenant] = self.left[tenant].saturating_sub(frames);
             if self.left[tenant] == 0 {
                 self.cursors[tenant] = index + 1;
             }
@@ -114,17 +141,21 @@ impl Estimator for HintFaultEstimator {
         Some(self.period)
     }
 
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+    fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
         self.lists.on_observation(obs, pages);
         self.candidates.clear();
+        let free = obs.free(TierId::FASTEST);
         for fault in &obs.hint_faults {
-            self.faulted(fault.page, pages);
+            self.faulted(now, fault, free, pages);
         }
     }
 
     fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {
         for outcome in outcomes {
-            let which = LruLists::which(outcome.page, pages);
+            let promoted = outcome.from.is_some_and(|from| outcome.to < from);
+            // Reclaim deactivates a page before it demotes it.
+            let which =
+                if promoted { LruLists::which(outcome.page, pages) } else { LruList::Inactive };
             self.lists.lru.on_outcome(outcome, which, End::Head, pages);
         }
     }
@@ -140,14 +171,18 @@ impl Estimator for HintFaultEstimator {
         let base = self.scan_size.in_pages(ctx.topology.page_size).0;
         let tenants = ctx.tenants.len().max(self.cursors.len());
         self.cursors.resize(tenants, 0);
+        self.overdrawn.resize(tenants, 0);
         self.left.clear();
-        self.left.extend((0..tenants).map(|tenant| {
+        for (tenant, overdrawn) in self.overdrawn.iter_mut().enumerate() {
             let id = TenantId(tenant as u16);
             let slow = ctx.resident(id).saturating_sub(ctx.usage(id, TierId::FASTEST)).0;
             // A scan at the full rate poisons no page twice.
             let base = if ctx.tenants.len() > tenant { base.min(slow) } else { base };
-            (base as f64 * shares.of(id, TierId::FASTEST).promotion).ceil() as u64
-        }));
+            let scan = base as f64 * shares.of(id, TierId::FASTEST).promotion;
+            let scan = scan.ceil() as u64;
+            self.left.push(scan.saturating_sub(*overdrawn));
+            *overdrawn = overdrawn.saturating_sub(scan);
+        }
         let end = ctx.pages.len() as u32;
         let start = self.cursors.iter().copied().min().unwrap_or(0).min(end);
         self.sweep(start, end, true, ctx.pages, out);
@@ -229,7 +264,7 @@ mod tests {
     use super::*;
     use crate::baseline::testing::PolicyFixture;
     use crate::config::Document;
-    use crate::observe::{HintFault as Fault, TenantReading};
+    use crate::observe::{TenantReading, TierReading};
     use crate::share::{Rule, Share};
 
     struct Scanned {
@@ -257,12 +292,24 @@ mod tests {
             out.iter().map(|run| (run.first.0, run.count)).collect()
         }
 
-        fn observe(&mut self, faults: &[u32]) {
-            let at = Timestamp(0);
-            let fault = |&page| Fault { page: PageId(page), poisoned_at: at, at, write: false };
-            self.machine.obs.hint_faults.extend(faults.iter().map(fault));
-            self.estimator.on_observation(at, &self.machine.obs, &mut self.machine.pages);
+        /// Pages that fault some milliseconds after they were poisoned, with `free` fast pages.
+        /// Returns the candidates.
+        fn faults(&mut self, faults: &[(u32, u64)], free: u64) -> Vec<PageId> {
+            let at = Timestamp(9_000_000_000);
+            let fault = |&(page, ms): &(u32, u64)| {
+                let poisoned_at = Timestamp(at.0 - ms * 1_000_000);
+                HintFault { page: PageId(page), poisoned_at, at, write: false }
+            };
+            let obs = &mut self.machine.obs;
+            obs.hint_faults.extend(faults.iter().map(fault));
+            let reading = |free| TierReading { free: Pages(free), ..TierReading::default() };
+            obs.tiers = vec![reading(free), reading(0)];
+            self.estimator.on_observation(at, obs, &mut self.machine.pages);
             self.machine.obs.clear();
+            let mut out = Vec::new();
+            let (scope, pages) = (Scope::tier(TierId(1)), &mut self.machine.pages);
+            self.estimator.promotable(scope, Pages(9), pages, &mut out);
+            out
         }
     }
 
@@ -287,18 +334,49 @@ mod tests {
     }
 
     #[test]
-    fn second_fault_makes_a_candidate_once() {
+    fn overdrawn_budget_is_left_out_later() {
+        let mut scanned = Scanned::new("16KiB");
+        for page in 0..3 {
+            scanned.machine.allocated_huge(page, 3, 1);
+        }
+        // Pages of eight base pages: one every second scan.
+        assert_eq!(scanned.scan(), [(0, 1)]);
+        assert_eq!(scanned.scan(), []);
+        assert_eq!(scanned.scan(), [(1, 1)]);
+    }
+
+    #[test]
+    fn early_fault_makes_a_candidate_once() {
         let mut scanned = Scanned::new("1MiB");
         scanned.machine.allocated(0..4, 1);
-        scanned.observe(&[2]);
-        assert!(!scanned.estimator.ready());
-        scanned.observe(&[2, 3]);
+        assert_eq!(scanned.faults(&[(2, 999), (3, 1000)], 0), [PageId(2)]);
         assert!(scanned.estimator.ready());
-        let mut out = Vec::new();
-        let pages = &mut scanned.machine.pages;
-        scanned.estimator.promotable(Scope::tier(TierId(1)), Pages(9), pages, &mut out);
-        assert_eq!(out, [PageId(2)]);
-        scanned.observe(&[]);
+        assert_eq!(scanned.faults(&[], 0), []);
         assert!(!scanned.estimator.ready());
+    }
+
+    #[test]
+    fn every_fault_promotes_into_ample_free_memory() {
+        let mut scanned = Scanned::new("1MiB");
+        scanned.estimator.free_enough = Bytes(40 << 10);
+        scanned.machine.allocated(0..4, 1);
+        // 8 pages of watermark and 10.
+        assert_eq!(scanned.faults(&[(2, 5000)], 18), []);
+        assert_eq!(scanned.faults(&[(2, 5000)], 19), [PageId(2)]);
+    }
+
+    #[test]
+    fn promoted_page_stays_on_its_list() {
+        let mut scanned = Scanned::new("1MiB");
+        scanned.machine.allocated(0..2, 1);
+        scanned.faults(&[(0, 1)], 0);
+        scanned.estimator.lists.lru.shift(PageId(1), LruList::Active, &mut scanned.machine.pages);
+        for page in [PageId(0), PageId(1)] {
+            scanned.machine.pages.set_tier(page, TierId(0));
+            let moved = MoveOutcome { page, from: Some(TierId(1)), to: TierId(0), result: Ok(()) };
+            scanned.estimator.on_outcomes(Timestamp(0), &[moved], &mut scanned.machine.pages);
+        }
+        let hotness = |page| scanned.estimator.hotness(page, &scanned.machine.pages).0;
+        assert_eq!([0, 1].map(|page| hotness(PageId(page))), [0, 1]);
     }
 }

@@ -1,7 +1,8 @@
 //! Nimble's page selection as MULTI-CLOCK's authors implemented it to compare with (HPCA 2022,
 //! sections II-D and III-A, and Figure 3): the kernel's inactive and active lists and no others.
 //! The pages that were activated most recently are promoted, whether they were accessed once or
-//! often since then: Nimble knows recency and not frequency.
+//! often since then: Nimble knows recency and not frequency. The pages that they are exchanged for
+//! are the upper tier's oldest, accessed or not ([`crate::select`], "exchange").
 //!
 //! Parameters: `interval_ms` (1000) and `scan_pages` (1024 on each list), both section V-C.
 

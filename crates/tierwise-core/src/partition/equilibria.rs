@@ -21,8 +21,9 @@
 //! ```
 //!
 //! Parameters: `floors` ("auto", or "none", a size, or a share of the resident set as a number),
-//! `interval_ms` (1000), `thrash_control` (true), `thrash_resident_ms` (5000), `thrash_rate` (256
-//! base pages per second) and `steady_change` (0.05 of the tenant's memory per second).
+//! `interval_ms` (1000), and those of thrash control: `thrash_control` (true), `thrash_period_ms`
+//! (5000), `thrash_resident_ms` (5000), `thrash_slots` (131072), `thrash_rate` (256 base pages per
+//! second) and `steady_change` (0.05 of the tenant's memory per second).
 
 use std::time::Duration;
 

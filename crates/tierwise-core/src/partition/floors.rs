@@ -1,4 +1,8 @@
 //! Floors and caps in pages, from the configuration and the tenants' resident memory.
+//!
+//! A floor counts up to its tenant's cap: nothing beyond the cap is held, so nothing beyond it can
+//! be protected. Equilibria's section V-B gives one container a floor of 80 GB and a cap of 10 GB;
+//! in the kernel too `memory.low` may exceed `memory.high`.
 
 use crate::config::{ConfigError, Section};
 use crate::migrate::Cap;
@@ -68,6 +72,9 @@ impl Floors {
                 let page_size: Bytes = ctx.topology.page_size;
                 limit.pages(ctx.resident(tenant), page_size).unwrap_or_default()
             });
+            let explicit = explicit.min(cap(tenant, tier, ctx));
+            let auto = &mut auto[tenant.index()];
+            *auto = (*auto).min(cap(tenant, tier, ctx));
             left = left.saturating_sub(explicit);
             self.pages.push(explicit);
         }

@@ -142,6 +142,26 @@ impl Victims {
         }
     }
 
+    /// Adds the oldest pages of `upper`, accessed or not, for as many of the `incoming` base pages
+    /// as [`Victims::find`] found no victims for. If a partitioner sets shares they are the
+    /// tenant's own.
+    pub(super) fn find_oldest(
+        &mut self,
+        upper: TierId,
+        tenant: Option<TenantId>,
+        incoming: Pages,
+        pass: &mut Pass<'_, '_>,
+    ) {
+        let wanted = incoming + pass.ctx.topology.tier(upper).watermarks.low;
+        let found =
+            pass.projection.free.of(upper) + pass.frames(&self.shared) + pass.frames(&self.own);
+        let missing = wanted.saturating_sub(found);
+        if missing > Pages(0) {
+            let found = if tenant.is_some() { &mut self.own } else { &mut self.shared };
+            pass.estimator.coldest(Scope { tier: upper, tenant }, missing, pass.ctx.pages, found);
+        }
+    }
+
     /// Demotes victims from `upper` to the next tier until `frames` more base pages of the tenant
     /// leave the low watermark free and the tenant within its cap. Stops if there are no more
     /// victims, or no free pages for them. Returns true if both conditions hold after the

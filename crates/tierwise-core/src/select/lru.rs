@@ -18,8 +18,13 @@
 //!   the upper tier's least recently used. It first uses the upper tier's free pages above its low
 //!   watermark. After that each demotion directly precedes its promotion. Tiers under pressure
 //!   demote by themselves, as in the kernel.
-//! - If no page of the upper tier can be demoted, because all were accessed, no page is promoted
-//!   into it beyond its low watermark: an exchange has two sides.
+//! - If too few pages of the upper tier are unreferenced, the rest are its oldest, referenced or
+//!   not: first of the inactive lists, then of the active ones. Nimble's own code (`do_mm_manage`,
+//!   `mm/memory_manage.c` of github.com/ysarch-lab/nimble_page_management_asplos_2019) takes the
+//!   oldest inactive pages of the fast node without a look at their reference bits, and its
+//!   `shrink_active_list` deactivates referenced pages too, so that it never runs out of them.
+//! - Without any page to demote no page is promoted beyond the low watermark: an exchange has two
+//!   sides (`putback_overflow_pages`).
 //!
 //! If a partitioner sets shares, tenants promote one after the other, latency-critical ones first,
 //! each at the rate of its share and up to its cap. The victims belong to tenants that hold more
@@ -106,6 +111,9 @@ impl LruSelector {
                 continue;
             }
             self.victims.find(upper, tenant, incoming, pass);
+            if self.on_no_victim == OnNoVictim::Skip {
+                self.victims.find_oldest(upper, tenant, incoming, pass);
+            }
             for &page in &self.candidates.found {
                 let fits = self.victims.make_room(upper, tenant, pass.frames(&[page]), pass);
                 match self.on_no_victim {

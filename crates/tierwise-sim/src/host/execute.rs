@@ -151,6 +151,8 @@ impl SimulatedHost {
         let workload = usize::from(frame.workload);
         self.copies.add(self.now, from, m.to, bytes, copy_ns + fixed_ns, m.charge_to);
         self.stats.moved(workload, m.to < from, bytes);
+        let accessed = self.reaccess.moved(workload, frame.local, m.to < from, &self.workloads);
+        self.stats.accounts[workload].reaccessed += u64::from(accessed);
         match m.charge_to {
             ChargeTo::Background => {
                 let taken = self.background(copy_ns + fixed_ns);
@@ -238,11 +240,16 @@ impl SimulatedHost {
 
     fn charge_scan(&mut self, scan: ScanCost) {
         let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
-        let background =
-            scan.scanned as f64 * self.costs.scan_pte_ns + shootdowns * self.costs.shootdown_ns;
+        let tiers = self.topology.tiers.len() as f64;
+        // A scan of lists is made by one kernel thread for each tier, which its timer wakes.
+        let wakes = if scan.listed > 0 { tiers } else { 0.0 };
+        let background = wakes * self.costs.wake_ns
+            + scan.scanned as f64 * self.costs.scan_pte_ns
+            + scan.listed as f64 * self.costs.list_page_ns
+            + shootdowns * self.costs.shootdown_ns;
         self.background(background);
         // The scan does not report the tiers that it read: every tier's thread scans an equal part.
-        let each = background / self.topology.tiers.len() as f64;
+        let each = background / tiers;
         self.topology.ids().for_each(|tier| self.copies.work(self.now, tier, each));
         let running: Vec<usize> = (0..self.workloads.len())
             .filter(|&i| self.workloads[i].state == WorkloadState::Running)

@@ -10,6 +10,7 @@ mod check;
 mod execute;
 mod managed;
 pub(crate) mod node;
+mod reaccess;
 mod serve;
 mod touch;
 
@@ -80,6 +81,7 @@ pub struct SimulatedHost {
     observation: Observation,
     utilisation: Vec<f64>,
     copies: execute::InFlightCopies,
+    reaccess: reaccess::Reaccess,
     /// CPU time that threads beside the workloads took from each and that it has not waited for
     /// yet, in nanoseconds.
     stolen_ns: Vec<f64>,
@@ -120,6 +122,7 @@ impl SimulatedHost {
             stats: Stats::new(workloads.len(), tiers),
             utilisation: vec![0.0; tiers],
             copies: execute::InFlightCopies::new(tiers),
+            reaccess: reaccess::Reaccess::new(workloads.len()),
             stolen_ns: vec![0.0; workloads.len()],
             managed: None,
             machine,
@@ -177,6 +180,14 @@ impl SimulatedHost {
     /// The workloads.
     pub fn workloads(&self) -> &[Workload] {
         &self.workloads
+    }
+
+    /// Promotions of a workload after which the page was accessed again before it left the faster
+    /// tier; `None` for a service, whose accesses are not kept.
+    pub fn reaccessed(&self, i: usize) -> Option<u64> {
+        let workload = &self.workloads[i];
+        let counted = self.stats.accounts[i].reaccessed + self.reaccess.pending(i, workload);
+        workload.service().is_none().then_some(counted)
     }
 
     /// Physical memory.

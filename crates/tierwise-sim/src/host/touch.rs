@@ -109,6 +109,8 @@ impl SimulatedHost {
     pub(super) fn close_window(&mut self, i: usize) {
         self.report(i);
         self.settle(i);
+        let accessed = self.reaccess.close_window(i, &self.workloads[i]);
+        self.stats.accounts[i].reaccessed += accessed;
         self.workloads[i].clear_rows();
         for u in 0..self.workloads[i].window.unmaps.len() {
             let local = self.workloads[i].window.unmaps[u];
@@ -118,6 +120,8 @@ impl SimulatedHost {
 
     fn unmap(&mut self, i: usize, local: u32) {
         let Some(page) = self.workloads[i].page(local) else { return };
+        let accessed = self.reaccess.left(i, local, &self.workloads);
+        self.stats.accounts[i].reaccessed += u64::from(accessed);
         self.workloads[i].locals[local as usize].page = NONE;
         self.quit_tier(i as u16, page, false);
         self.memory.release(page);
@@ -128,10 +132,10 @@ impl SimulatedHost {
     pub(super) fn finish(&mut self, i: usize, state: WorkloadState) {
         self.report(i);
         self.stats.end(i, self.now, self.memory.usage(i));
-        self.workloads[i].clear_rows();
         for local in 0..self.workloads[i].locals.len() as u32 {
             self.unmap(i, local);
         }
+        self.workloads[i].clear_rows();
         self.quit(i);
         self.workloads[i].state = state;
         self.attention = true;

@@ -111,6 +111,7 @@ fn tenant(prepared: &Prepared, i: usize, m: &Measured, operations: f64) -> Tenan
         usage_bytes,
         promotions: 0,
         demotions: 0,
+        reaccessed: None,
         seconds: m.wall_ns * 1e-9,
         overhead_seconds: 0.0,
         operations_per_second: (operations > 0.0).then(|| operations / (m.took_ns * 1e-9)),

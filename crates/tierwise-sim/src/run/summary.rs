@@ -158,6 +158,7 @@ fn tenant(
             .collect::<BTreeMap<_, _>>(),
         promotions: account.promotions,
         demotions: account.demotions,
+        reaccessed: host.reaccessed(i),
         seconds: measured.wall_ns * 1e-9,
         overhead_seconds: account.overhead_ns * 1e-9,
         operations_per_second: (operations > 0.0)

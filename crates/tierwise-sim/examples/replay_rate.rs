@@ -74,7 +74,7 @@ fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std
     let source = Box::new(Sequence::new(source, WINDOW, 10));
     let windows = Windows::stream(source, "", 1, Bounds::of(&machine, 1.0), 0);
     let program = Workload::new(windows, machine.tiers.len(), 1);
-    let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
+    let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };
     let mut host =
         SimulatedHost::new(machine, Costs::default(), vec![(program, schedule)], None, 1);
     let config = EngineConfig::new(Recipe::named("clock")?);

@@ -94,7 +94,7 @@ fn host(signals: Signals) -> SimulatedHost {
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
     let workload = Workload::new(windows, machine.tiers.len(), 9);
-    let schedule = Schedule { start: 0, stop: None, memory_level_parallelism: 1.0 };
+    let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };
     let mut host =
         SimulatedHost::new(machine, Costs::default(), vec![(workload, schedule)], None, 9);
     host.set_check(true);

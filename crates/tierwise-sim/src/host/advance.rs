@@ -126,7 +126,8 @@ impl SimulatedHost {
     fn limit(&self, wake: Option<u64>, quantum: Duration) -> u64 {
         let starts =
             self.workloads.iter().zip(&self.schedules).filter_map(|(p, s)| match p.state {
-                WorkloadState::Waiting => Some(s.start),
+                // The end of another workload ends a step by itself.
+                WorkloadState::Waiting => s.after.is_none().then_some(s.start),
                 WorkloadState::Running => s.stop,
                 WorkloadState::Ended | WorkloadState::OutOfMemory => None,
             });
@@ -253,8 +254,9 @@ impl SimulatedHost {
         for i in 0..self.workloads.len() {
             let schedule = self.schedules[i];
             match self.workloads[i].state {
-                WorkloadState::Waiting if self.now >= schedule.start => {
+                WorkloadState::Waiting if self.may_start(&schedule) => {
                     self.workloads[i].state = WorkloadState::Running;
+                    self.begin(i);
                     self.open_window(i)?;
                 }
                 WorkloadState::Running if schedule.stop.is_some_and(|stop| self.now >= stop) => {
@@ -264,6 +266,14 @@ impl SimulatedHost {
             }
         }
         Ok(())
+    }
+
+    fn may_start(&self, schedule: &super::Schedule) -> bool {
+        use WorkloadState::{Ended, OutOfMemory};
+        match schedule.after {
+            None => self.now >= schedule.start,
+            Some(other) => matches!(self.workloads[other].state, Ended | OutOfMemory),
+        }
     }
 
     fn advance_windows(&mut self) -> Result<(), SimError> {

@@ -93,6 +93,13 @@ impl SimulatedHost {
         managed.node.settle(i, &self.memory, &self.workloads, &window_ns);
     }
 
+    /// Handles the start of a workload.
+    pub(super) fn begin(&mut self, i: usize) {
+        if let Some(managed) = &mut self.managed {
+            managed.node.begin(i as u16);
+        }
+    }
+
     /// Handles the end of a workload.
     pub(super) fn quit(&mut self, i: usize) {
         self.workloads[i].slow = None;
@@ -118,7 +125,8 @@ impl SimulatedHost {
         i: usize,
     ) -> Option<tierwise_core::observe::CpuCounters> {
         let tally = &mut self.managed.as_mut()?.tally[i];
-        Some(std::mem::take(tally).counters())
+        let in_flight = self.schedules[i].memory_level_parallelism;
+        Some(std::mem::take(tally).counters(in_flight))
     }
 
     /// Checks that no colour is shared. Returns the violation.

@@ -34,8 +34,10 @@ use crate::workload::{Work, Workload, WorkloadState};
 /// Start and stop of a workload, in nanoseconds of virtual time.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// Start.
+    /// Start, if it follows no other workload.
     pub start: u64,
+    /// The workload at whose end it starts.
+    pub after: Option<usize>,
     /// Stop, if the workload has not ended by then.
     pub stop: Option<u64>,
     /// Misses that each of its threads keeps in flight.

@@ -41,6 +41,8 @@ pub(crate) struct ManagedNode {
     /// By workload: the base pages that may be allocated in dedicated memory, and their share of
     /// the workload's pages.
     dedicated: Vec<(u64, f64)>,
+    /// By workload: the colours that it reserves at its start.
+    wanted: Vec<u32>,
     seed: u64,
 }
 
@@ -52,7 +54,8 @@ struct Neighbours<'a> {
 }
 
 impl ManagedNode {
-    /// Makes the managed tier of a machine for workloads with given resident base pages.
+    /// Makes the managed tier of a machine for workloads with given resident base pages, `together`
+    /// at once. Workloads that follow another one reserve nothing before they start.
     ///
     /// # Errors
     /// The machine does not have two tiers, simulates granules, or has fewer colours than the
@@ -61,6 +64,7 @@ impl ManagedNode {
         machine: &Machine,
         hardware: Hardware,
         resident: &[u64],
+        (follows, together): (&[bool], u64),
         seed: u64,
     ) -> Result<Self, SimError> {
         let [dedicated, managed] = &machine.tiers[..] else {
@@ -83,18 +87,33 @@ impl ManagedNode {
         let topology = machine.topology();
         let spared = topology.tiers[0].watermarks.at(WatermarkLevel::Low).0;
         let dedicated = dedicated.capacity.in_pages(machine.page_size).0.saturating_sub(spared);
-        let all = resident.iter().sum::<u64>().max(1);
-        let share = (dedicated as f64 / all as f64).min(1.0);
+        let share = (dedicated as f64 / together.max(1) as f64).min(1.0);
         let dedicated: Vec<(u64, f64)> =
             resident.iter().map(|&pages| ((pages as f64 * share) as u64, share)).collect();
         let managed: Vec<u64> =
             resident.iter().zip(&dedicated).map(|(&all, &(quota, _))| all - quota).collect();
+        let colours = |pages: u64| pages.div_ceil(u64::from(model.ways())) as u32;
+        let wanted: Vec<u32> = managed.iter().map(|&pages| colours(pages)).collect();
+        let first = |i: usize, pages: u64| if follows[i] { 0 } else { pages };
+        let at_start: Vec<u64> = (0..).zip(&managed).map(|(i, &pages)| first(i, pages)).collect();
         let frames = match hardware.colouring {
-            Colouring::Isolated => Frames::Isolated(reserved(&model, &managed)?),
-            Colouring::Conflicting => Frames::Conflicting(runs(&model, &managed)?),
+            Colouring::Isolated => Frames::Isolated(reserved(&model, &at_start)?),
+            Colouring::Conflicting => Frames::Conflicting(runs(&model, &at_start)?),
         };
         let page_of = vec![NONE; model.frames() as usize];
-        Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, seed })
+        Ok(Self { model, frames, frame_of: Vec::new(), page_of, dedicated, wanted, seed })
+    }
+
+    /// Handles the start of a workload: it reserves its colours, as far as the others have left
+    /// some. Without enough it takes colours as it needs them, or has more dedicated memory.
+    pub(crate) fn begin(&mut self, workload: u16) {
+        if let Frames::Isolated(colours) = &mut self.frames {
+            let tenant = TenantId(workload);
+            let most = colours.held(tenant) + colours.unowned();
+            let wanted = self.wanted[usize::from(workload)].min(most);
+            // There are as many as it asks for.
+            let _ = colours.reserve(tenant, wanted);
+        }
     }
 
     /// Returns the placement of a workload's new page. It is in dedicated memory with a probability

@@ -30,9 +30,12 @@ pub(super) fn run(
 ) -> Result<RunOutput, SimError> {
     let mut measured = Vec::new();
     let mut tenants = Vec::new();
-    let mut spans = Vec::new();
+    let mut spans: Vec<Vec<Span>> = Vec::new();
+    let before = prepared.scenario().predecessors();
     for i in 0..prepared.scenario().workloads.len() {
-        let (m, operations, workload_spans) = run_one(prepared, i)?;
+        // A workload follows only those before it.
+        let start = before[i].map(|before| end_of(&spans[before]));
+        let (m, operations, workload_spans) = run_one(prepared, i, start)?;
         tenants.push(tenant(prepared, i, &m, operations));
         measured.push(m);
         spans.push(workload_spans);
@@ -42,11 +45,21 @@ pub(super) fn run(
     Ok(RunOutput { result, timeline, heat_map: None, record: None })
 }
 
-fn run_one(prepared: &Prepared, i: usize) -> Result<(Measured, f64, Vec<Span>), SimError> {
+/// Returns the end of a workload's last window, in nanoseconds.
+fn end_of(spans: &[Span]) -> f64 {
+    spans.last().map_or(0.0, |span| span.from_ns + span.took_ns)
+}
+
+/// Runs a workload from `start`, in nanoseconds; `None` for its own time.
+fn run_one(
+    prepared: &Prepared,
+    i: usize,
+    start: Option<f64>,
+) -> Result<(Measured, f64, Vec<Span>), SimError> {
     let spec = &prepared.scenario().workloads[i];
     let end = [spec.stop, prepared.scenario().duration].into_iter().flatten().min();
     let end_ns = end.map_or(f64::INFINITY, |d| d.as_nanos() as f64);
-    let mut now = spec.start.as_nanos() as f64;
+    let mut now = start.unwrap_or(spec.start.as_nanos() as f64);
     // This workload is never placed. It only gives the work of its windows.
     let mut workload = Workload::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
     workload.threads = f64::from(spec.threads);

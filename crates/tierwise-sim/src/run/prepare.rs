@@ -89,7 +89,9 @@ impl Prepared {
             .iter()
             .map(|w| Opened::open(w, scenario.machine.granule_order))
             .collect::<Result<_, _>>()?;
-        let resident: u64 = loaded.iter().map(|o| o.resident(scenario.machine.granule_order)).sum();
+        let resident: Vec<u64> =
+            loaded.iter().map(|o| o.resident(scenario.machine.granule_order)).collect();
+        let resident = scenario.peak_together(&resident);
         for (workload, opened) in scenario.workloads.iter().zip(&loaded) {
             check_page_size(workload, opened, scenario.machine.page_size)?;
         }
@@ -189,9 +191,11 @@ impl Prepared {
         }
     }
 
-    /// Peak resident base pages of all workloads together, as if all peaked at once.
+    /// Peak resident base pages of all workloads together, as if all that may run at one time
+    /// peaked at once.
     pub fn resident_pages(&self) -> u64 {
-        (0..self.ready.len()).map(|i| self.resident_of(i)).sum()
+        let each: Vec<u64> = (0..self.ready.len()).map(|i| self.resident_of(i)).collect();
+        self.scenario.peak_together(&each)
     }
 
     /// The windows of a workload, from the start.
@@ -221,9 +225,11 @@ impl Prepared {
     ) -> Result<SimulatedHost, SimError> {
         let tiers = machine.tiers.len();
         let mut workloads = Vec::new();
+        let before = self.scenario.predecessors();
         for (i, w) in self.scenario.workloads.iter().enumerate() {
             let schedule = Schedule {
                 start: w.start.as_nanos() as u64,
+                after: before[i],
                 stop: w.stop.map(|s| s.as_nanos() as u64),
                 memory_level_parallelism: w.memory_level_parallelism,
             };
@@ -274,7 +280,10 @@ impl Prepared {
             }
         }
         let resident: Vec<u64> = (0..self.ready.len()).map(|i| self.resident_of(i)).collect();
-        ManagedNode::new(machine, hardware, &resident, seed).map(Some)
+        let follows: Vec<bool> =
+            self.scenario.workloads.iter().map(|w| w.after.is_some()).collect();
+        let together = (&follows[..], self.resident_pages());
+        ManagedNode::new(machine, hardware, &resident, together, seed).map(Some)
     }
 
     /// The share of a run that is over, 0 to 1.

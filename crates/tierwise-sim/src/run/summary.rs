@@ -188,8 +188,13 @@ fn latency(service: &RunningService) -> LatencyResult {
 }
 
 fn failure(prepared: &Prepared, host: &SimulatedHost, i: usize) -> Option<String> {
-    if host.workloads()[i].state != WorkloadState::OutOfMemory {
-        return None;
+    match host.workloads()[i].state {
+        WorkloadState::OutOfMemory => {}
+        WorkloadState::Waiting => {
+            let after = prepared.scenario().workloads[i].after.as_deref()?;
+            return Some(format!("it never started: \"{after}\" did not end before the run did"));
+        }
+        WorkloadState::Running | WorkloadState::Ended => return None,
     }
     let at = host.stats().accounts[i].out_of_memory? as f64 * 1e-9;
     let capacity: Bytes = prepared.machine().tiers.iter().map(|t| t.capacity).sum();

@@ -66,8 +66,10 @@ pub struct WorkloadSpec {
     /// The mark at which the workload ends (a server's shutdown, for example); `None`: the last
     /// window.
     pub measure_to: Option<String>,
-    /// The time of its start.
+    /// The time of its start, if it follows no other workload.
     pub start: Duration,
+    /// The workload at whose end it starts: one of those before it in the scenario.
+    pub after: Option<String>,
     /// Time at which it is stopped, if it has not ended by then.
     pub stop: Option<Duration>,
     /// True if its address space is mapped with huge pages where 2 MiB of it are populated
@@ -99,6 +101,7 @@ impl WorkloadSpec {
             measure_from: None,
             measure_to: None,
             start: Duration::ZERO,
+            after: None,
             stop: None,
             huge_pages: false,
             memory_level_parallelism: 1.0,
@@ -151,6 +154,29 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// The index of the workload that each workload follows.
+    pub fn predecessors(&self) -> Vec<Option<usize>> {
+        let place = |name: &String| self.workloads.iter().position(|w| w.name == *name);
+        self.workloads.iter().map(|w| w.after.as_ref().and_then(place)).collect()
+    }
+
+    /// Returns the sum of the workloads' resident sets, by workload, as if all peaked at once. Of a
+    /// workload and those that follow it, only the larger part counts.
+    pub fn peak_together(&self, resident: &[u64]) -> u64 {
+        let before = self.predecessors();
+        // What follows each workload. A workload follows only those before it.
+        let mut followers = vec![0; resident.len()];
+        let mut all = 0;
+        for (i, &own) in resident.iter().enumerate().rev() {
+            let most = own.max(followers[i]);
+            match before[i] {
+                Some(of) => followers[of] += most,
+                None => all += most,
+            }
+        }
+        all
+    }
+
     /// Returns the machine with its tiers sized for workloads whose peak resident sets sum up to
     /// `resident`.
     pub fn resolve(&self, resident: Bytes) -> Machine {

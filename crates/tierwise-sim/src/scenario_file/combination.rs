@@ -69,6 +69,11 @@ fn not_read(pattern: &str, patterns: &[&str]) -> String {
 /// Refuses keys of a workload that its source does not read.
 pub(super) fn workload(section: &Section<'_>, workload: &WorkloadSpec) -> Result<(), ConfigError> {
     let has = |key: &str| section.keys().any(|k| k == key);
+    if has("after") && has("start_s") {
+        let problem = "it starts when the workload named by after ends, so start_s would be \
+                       ignored; keep one of the two";
+        return Err(section.error("start_s", problem));
+    }
     match &workload.source {
         WorkloadSource::Trace(_) => {}
         WorkloadSource::Generator(..) if has("merge") => {
@@ -77,6 +82,11 @@ pub(super) fn workload(section: &Section<'_>, workload: &WorkloadSpec) -> Result
             return Err(section.error("merge", problem));
         }
         WorkloadSource::Generator(..) => {}
+        WorkloadSource::Service(_) if has("after") => {
+            let problem = "a service does not read it: its requests arrive at times that are \
+                           counted from its start; give start_s";
+            return Err(section.error("after", problem));
+        }
         WorkloadSource::Service(_) => {
             if let Some(key) = OF_WINDOWS.into_iter().find(|key| has(key)) {
                 let instead = match key {

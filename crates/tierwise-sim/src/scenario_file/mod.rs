@@ -111,10 +111,29 @@ fn workloads(
             let problem = format!("found \"{}\" a second time; names are unique", workload.name);
             return Err(section.error("name", problem));
         }
+        check_order(section, &workload, &workloads)?;
         check_times(section, &workload, duration)?;
         workloads.push(workload);
     }
     Ok(workloads)
+}
+
+/// Refuses a workload that follows none of those before it: so no two wait for each other.
+fn check_order(
+    section: &Section<'_>,
+    workload: &WorkloadSpec,
+    before: &[WorkloadSpec],
+) -> Result<(), ConfigError> {
+    let Some(after) = &workload.after else { return Ok(()) };
+    if before.iter().any(|other| other.name == *after) {
+        return Ok(());
+    }
+    let names: Vec<&str> = before.iter().map(|other| other.name.as_str()).collect();
+    let allowed = match &names[..] {
+        [] => "none, because it is the first; write the workload that it follows above it".into(),
+        names => format!("the name of a workload above it: {}", names.join(", ")),
+    };
+    Err(section.error("after", format!("found \"{after}\"; allowed: {allowed}")))
 }
 
 fn check_times(

@@ -299,6 +299,42 @@ fn workload_starting_after_end_is_refused() {
 }
 
 #[test]
+fn follower_names_a_workload_above_it() {
+    let second = |rest: &str| {
+        format!("{HEAD}{MACHINE}{WORKLOAD}[[workload]]\nname = \"x\"\ntrace = \"b.twt\"\n{rest}")
+    };
+    let scenario = parse(&second("after = \"w\"\n")).unwrap();
+    assert_eq!(scenario.predecessors(), [None, Some(0)]);
+    assert_eq!(
+        refusal(&second("after = \"x\"\n")),
+        "s.toml:12: workload[1].after: found \"x\"; allowed: the name of a workload above it: w"
+    );
+    assert_eq!(
+        workload_refusal("trace = \"a.twt\"\nafter = \"w\"\n"),
+        "s.toml:9: workload[0].after: found \"w\"; allowed: none, because it is the first; write \
+         the workload that it follows above it"
+    );
+    assert_eq!(
+        refusal(&second("after = \"w\"\nstart_s = 5\n")),
+        "s.toml:13: workload[1].start_s: it starts when the workload named by after ends, so \
+         start_s would be ignored; keep one of the two"
+    );
+}
+
+/// By hand: of the first (10) and its two followers (20 and 5) the followers are larger, and of the
+/// fourth (30) and its follower (7) the fourth.
+#[test]
+fn followers_need_no_memory_of_their_own() {
+    let follower = |name: &str, after: &str| {
+        format!("[[workload]]\nname = \"{name}\"\ntrace = \"b.twt\"\nafter = \"{after}\"\n")
+    };
+    let last = "[[workload]]\nname = \"z\"\ntrace = \"z.twt\"\n";
+    let all = [follower("x", "w"), follower("y", "w"), last.to_owned(), follower("u", "z")];
+    let scenario = parse(&format!("{HEAD}{MACHINE}{WORKLOAD}{}", all.concat())).unwrap();
+    assert_eq!(scenario.peak_together(&[10, 20, 5, 30, 7]), 25 + 30);
+}
+
+#[test]
 fn wrong_generators_are_refused() {
     let with = |rest: &str| workload_refusal(&format!("[workload.generator]\n{rest}"));
     let unknown = with("pattern = \"zpif\"\n");

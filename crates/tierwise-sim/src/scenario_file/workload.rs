@@ -49,6 +49,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
         measure_from: section.text("measure_from")?.map(str::to_owned),
         measure_to: section.text("measure_to")?.map(str::to_owned),
         start,
+        after: section.text("after")?.map(str::to_owned),
         stop: stop(section, start)?,
         huge_pages: section.flag_or("huge_pages", false)?,
         // One miss at a time, unless the file says otherwise. A core has a few dozen fill buffers

@@ -300,6 +300,16 @@ impl Workload {
         (at < 1.0).then_some(at)
     }
 
+    /// Returns true if software would detect an access to a row's page after `from` and not after
+    /// `to`.
+    pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
+        let n = self.accesses(row) / self.reporting_touches;
+        if n * (to - from) >= 1.0 {
+            return true;
+        }
+        self.next_access(row, from).is_some_and(|at| at <= to)
+    }
+
     /// The row of a page in the current window.
     pub fn row(&self, local: u32) -> Option<&PageAccess> {
         match self.locals[local as usize].row {

@@ -125,8 +125,7 @@ impl SimulatedHost {
         i: usize,
     ) -> Option<tierwise_core::observe::CpuCounters> {
         let tally = &mut self.managed.as_mut()?.tally[i];
-        let in_flight = self.schedules[i].memory_level_parallelism;
-        Some(std::mem::take(tally).counters(in_flight))
+        Some(std::mem::take(tally).counters())
     }
 
     /// Checks that no colour is shared. Returns the violation.

@@ -38,6 +38,8 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("budget", "bandwidth_mbps", Some(("-200", "200"))),
     ("costs", "scan_pte_ns", Some(("-5", "5"))),
     ("costs", "clear_bit_ns", Some(("-5", "5"))),
+    ("costs", "list_page_ns", Some(("-5", "5"))),
+    ("costs", "wake_ns", Some(("\"17us\"", "17000"))),
     ("costs", "shootdown_ns", Some(("\"2us\"", "2000"))),
     ("costs", "batch_pages", Some(("-8", "8"))),
     ("costs", "poison_ns", Some(("-5", "5"))),

@@ -253,7 +253,8 @@ fn p99(output: &RunOutput, tenant: usize) -> f64 {
 
 fn statement(case: &str, what: &str, paper: &str, here: String, holds: bool) -> Vec<String> {
     let verdict = if holds { "agrees" } else { "differs" };
-    [case, what, paper, &here, verdict].map(str::to_owned).to_vec()
+    let [case, what, paper, verdict] = [case, what, paper, verdict].map(str::to_owned);
+    vec![case, what, paper, here, verdict]
 }
 
 fn cache(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {

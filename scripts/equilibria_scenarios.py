@@ -2,9 +2,9 @@
 """Writes scenarios/equilibria/: the validations of Equilibria's section V-B with its sizes, and its
 stacked cases (sections V-C and V-D).
 
-Memory is simulated in granules, mostly of 64 MiB: a program of 120 GB is 1788 units. A pass over it reads
-every line of every unit once. Eight threads with three concurrent misses each read 14 GB/s from
-local memory.
+Memory is simulated in granules, mostly of 64 MiB: a program of 120 GB is 1788 units. A pass over it
+reads every line of every unit once. Eight threads with three concurrent misses each read 14 GB/s
+from local memory.
 """
 
 import pathlib
@@ -56,10 +56,10 @@ def passes(name, gb, start=0, floor="80GB", cap=None, unit=UNIT, blocks=6):
 
 
 def thrasher():
-    """V-B 5 as written: A has a floor of 80 GB like all, a cap of 10 GB and 100 GB of memory. A pass
-    over it takes some 17 s, so that no promoted page is accessed again before it is demoted. Each
-    container has 8 threads and all CPUs are in use, so that kswapd's time is taken from all. Units
-    of 4 MiB: one demotion is a thousandth of A's fast memory."""
+    """V-B 5 as written: A has a floor of 80 GB like all, a cap of 10 GB and 100 GB of memory. A
+    pass over it takes some 17 s, so that no promoted page is accessed again before it is demoted.
+    Each container has 8 threads and all CPUs are in use, so that kswapd's time is taken from all.
+    Units of 4 MiB: one demotion is a thousandth of A's fast memory."""
     fine = 4 * 2**20
     return (
         machine(244, 164, "4MiB", cpus=24)

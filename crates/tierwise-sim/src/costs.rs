@@ -23,7 +23,7 @@ pub struct Costs {
     pub list_page_ns: f64,
     /// A wake-up of a sleeping kernel thread by its timer, until it sleeps again. Measured: 17,300
     /// ns of CPU time for a thread of a KVM guest that had other work; each wake-up loads its
-    /// caches anew.
+    /// caches again.
     pub wake_ns: f64,
     /// The application's page walk after a reference bit was cleared: four levels of page table, of
     /// which the lowest comes from the L2 cache (14 cycles) and the others from the

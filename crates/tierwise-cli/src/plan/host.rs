@@ -90,7 +90,7 @@ fn reason(record: Option<&RunRecord>, tenant: usize) -> String {
     let last = record.and_then(|record| record.decisions.iter().rfind(of_fast));
     match last {
         Some(decision) if !is_without_limit(decision) => decision.words.clone(),
-        _ => "nobody limited it: the policy moves by hotness alone".to_owned(),
+        _ => "no limit: the policy moves by hotness alone".to_owned(),
     }
 }
 

@@ -137,8 +137,10 @@ class Browser:
             features=[{"name": "prefers-color-scheme", "value": scheme}],
         )
 
-    def picture(self, file):
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+    def picture(self, file, **cut):
+        data = self.call(
+            "Page.captureScreenshot", format="png", captureBeyondViewport=True, **cut
+        )["data"]
         file.write_bytes(base64.b64decode(data))
 
     def close(self):

@@ -138,9 +138,8 @@ class Browser:
         )
 
     def picture(self, file, **cut):
-        data = self.call(
-            "Page.captureScreenshot", format="png", captureBeyondViewport=True, **cut
-        )["data"]
+        shot = {"format": "png", "captureBeyondViewport": True, **cut}
+        data = self.call("Page.captureScreenshot", **shot)["data"]
         file.write_bytes(base64.b64decode(data))
 
     def close(self):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints a CycloneDX list of the crates in both programs, from `cargo metadata` on its input.
+"""Prints a CycloneDX list of the crates in programs, from `cargo metadata` on its input. The
+programs are the arguments, by their packages' names.
 
 Crates that only build others, and macros, are left out: nothing of them is in a program. The result
 depends on its input, Cargo.lock, VERSION and SOURCE_DATE_EPOCH.
@@ -23,7 +24,6 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-PROGRAMS = ("tierwise-cli", "tierwised")
 
 
 def checksums() -> dict[tuple[str, str], str]:
@@ -42,7 +42,7 @@ def linked(metadata: dict[str, Any]) -> tuple[list[str], dict[str, list[str]]]:
         for package in metadata["packages"]
         if any("proc-macro" in target["kind"] for target in package["targets"])
     }
-    roots = [one for one in metadata["workspace_members"] if names[one] in PROGRAMS]
+    roots = [one for one in metadata["workspace_members"] if names[one] in sys.argv[1:]]
     uses: dict[str, list[str]] = {}
     waiting = list(roots)
     while waiting:

@@ -19,6 +19,9 @@ cp -r python/pyproject.toml python/README.md python/tierwise "$work"
 find "$work" -name __pycache__ -prune -exec rm -r {} +
 manifest="manifest-path = \"$PWD/crates/tierwise-py/Cargo.toml\""
 sed -i "s#^manifest-path = .*#$manifest\ndata = \"data\"#" "$work/pyproject.toml"
+# maturin's own list of libraries names the directory of the build.
+printf '[tool.maturin.sbom]\nrust = false\ninclude = ["sbom.cdx.json"]\n' >> "$work/pyproject.toml"
+scripts/release/sbom.sh "$work/sbom.cdx.json" tierwise-cli tierwise-py
 install -D --mode=755 --strip "$native/tierwise" "$work/data/scripts/tierwise"
 small_share "$work/data/data/share/tierwise"
 "$native/tierwise" man "$work/man"

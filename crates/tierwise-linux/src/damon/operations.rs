@@ -15,16 +15,17 @@ use crate::roots::Roots;
 /// The operations are missing; the error names the option that builds them in.
 pub fn probe(roots: &Roots, operations: &str) -> Result<()> {
     // Prefix of every function in mm/damon/vaddr.c and paddr.c.
-    let prefix = if operations == "paddr" { "damon_pa_" } else { "damon_va_" };
+    let prefix = if operations == "paddr" { b"damon_pa_" } else { b"damon_va_" };
     let Ok(file) = File::open(roots.proc.join("kallsyms")) else { return Ok(()) };
     let mut lines = BufReader::new(file);
-    let (mut line, mut knows_damon) = (String::new(), false);
-    while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
-        let name = line.split_whitespace().nth(2).unwrap_or_default();
+    let (mut line, mut knows_damon) = (Vec::new(), false);
+    // Bytes, not text: most of a daemon's start was spent on these 150,000 lines.
+    while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        let name = line.splitn(3, |&byte| byte == b' ').nth(2).unwrap_or_default();
         if name.starts_with(prefix) {
             return Ok(());
         }
-        knows_damon |= name.starts_with("damon_");
+        knows_damon |= name.starts_with(b"damon_");
         line.clear();
     }
     if knows_damon { Err(missing(operations)) } else { Ok(()) }

@@ -25,7 +25,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 
-
 def checksums() -> dict[tuple[str, str], str]:
     """Returns the checksum of each crate of the registry, by name and version."""
     lock = tomllib.loads(Path("Cargo.lock").read_text(encoding="utf-8"))

@@ -6,7 +6,8 @@ cd "$(dirname "$0")/.."
 version=0.20.2
 if ! cargo deny --version 2>/dev/null | grep -q "$version"; then
     echo "deny: building cargo-deny $version (once, a few minutes)"
-    cargo install --quiet --locked cargo-deny --version "$version"
+    # Unoptimised: it runs for seconds, and optimising it takes two minutes.
+    cargo install --quiet --locked --debug cargo-deny --version "$version"
 fi
 cargo deny --log-level error check bans licenses sources
 if [ -d "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" ]; then

@@ -31,7 +31,8 @@ def main(page, picture, width="1280", height=None):
                 deviceScaleFactor=1,
                 mobile=False,
             )
-            browser.picture(pathlib.Path(picture))
+            shown = {"x": 0, "y": 0, "width": int(width), "height": tall, "scale": 1}
+            browser.picture(pathlib.Path(picture), clip=shown)
 
 
 if __name__ == "__main__":

@@ -137,8 +137,9 @@ class Browser:
             features=[{"name": "prefers-color-scheme", "value": scheme}],
         )
 
-    def picture(self, file):
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+    def picture(self, file, **cut):
+        shot = {"format": "png", "captureBeyondViewport": True, **cut}
+        data = self.call("Page.captureScreenshot", **shot)["data"]
         file.write_bytes(base64.b64decode(data))
 
     def close(self):

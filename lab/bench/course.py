@@ -12,6 +12,9 @@ from tierguest.truth import Truth
 MIB = 1 << 20
 # A twentieth of the shortest run. One reading takes less than a thousandth of it.
 EVERY_S = 0.5
+# Points between two curves. A page of the bench's programs has some hundred misses in two seconds;
+# in a shorter time chance would decide which pages had the most.
+CURVE_EVERY = 4
 NODE = Path("/sys/devices/system/node/node0")
 
 
@@ -33,6 +36,18 @@ class Point:
     """Misses by node, since the start of the work, without the kernel's copies."""
 
 
+@dataclass(frozen=True)
+class Hot:
+    """The misses of user programs in a part of the run, in the order of their pages' heat."""
+
+    seconds: float
+    """The end of the part, since the start of the work; the first part starts with the work, and
+    each other one at the end of the one before."""
+    total: int
+    steps: tuple[int, ...]
+    """Those of the hottest pages (tierguest.truth.Curve)."""
+
+
 class Course:
     """Records points inside a `with` block."""
 
@@ -41,11 +56,14 @@ class Course:
         self._began = time.monotonic()
         self._before = truth.user_misses()
         self._points: list[Point] = []
+        self._hot: list[Hot] = []
+        self._asked: float | None = None
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._record)
 
     def __enter__(self) -> "Course":
         self._points.append(self._point())
+        self._truth.ask_curve()
         self._thread.start()
         return self
 
@@ -57,12 +75,26 @@ class Course:
         """Returns the recorded points, in order."""
         return [asdict(point) for point in self._points]
 
+    def hot(self) -> list[dict[str, object]]:
+        """Returns which part of the misses the hottest pages had, in order."""
+        return [asdict(part) for part in self._hot]
+
     def _record(self) -> None:
         while not self._done.wait(EVERY_S):
             point = self._point()
             # The empty memory of a program that has ended is not a part of its course.
             if self._group.processes():
+                self._take_curve()
                 self._points.append(point)
+                if (len(self._points) - 1) % CURVE_EVERY == 0:
+                    self._truth.ask_curve()
+                    self._asked = point.seconds
+
+    def _take_curve(self) -> None:
+        curve = self._truth.curve() if self._asked is not None else None
+        if curve and self._asked is not None:
+            self._hot.append(Hot(self._asked, curve.total, curve.steps))
+            self._asked = None
 
     def _point(self) -> Point:
         node = node_mib()

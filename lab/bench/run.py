@@ -118,6 +118,7 @@ def record(
         "file_mib_at_start": room["FilePages"],
         "watermarks_mib": watermarks_mib(zoneinfo),
         "course": course.points(),
+        "hot": course.hot(),
         "printed": printed,
     }
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .programs import Program
-from .steady import steady_after_s, steady_share
+from .steady import of_oracle, steady_after_s, steady_share
 
 # The bound of the policies: it has the fast node without a ballast.
 BOUND = "all-fast"
@@ -17,6 +17,7 @@ HEADER = (
     "apart",
     "fast misses",
     "steady",
+    "of oracle",
     "after s",
     "fast MiB",
     "pages moved",
@@ -52,6 +53,8 @@ class Run:
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
     vmstat: Mapping[str, int] = field(default_factory=dict)
     course: Sequence[Mapping[str, Any]] = ()
+    hot: Sequence[Mapping[str, Any]] = ()
+    """The misses of the hottest pages over time (bench/course.py)."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """The kernel's settings of the policy (bench/policies.py)."""
 
@@ -70,6 +73,12 @@ class Run:
     def steady_share(self) -> float:
         """Returns the share of fast misses in the last third."""
         return steady_share(self.course)
+
+    @property
+    def of_oracle(self) -> float | None:
+        """Returns the steady state's share of fast misses, as a part of the oracle's; `None` for a
+        run too short for a curve."""
+        return of_oracle(self.course, self.hot, self.watermarks_mib)
 
     @property
     def steady_after_s(self) -> float:
@@ -133,6 +142,7 @@ def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
         f"{run.apart_s / bound:.3f}" if bound else "-",
         f"{run.fast_share:.1%}",
         f"{run.steady_share:.1%}",
+        f"{run.of_oracle:.1%}" if run.of_oracle is not None else "-",
         f"{run.steady_after_s:.1f}",
         f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f}",
         str(run.migrated_pages),

@@ -13,10 +13,13 @@
 
 #include "nodes.h"
 
-/* "TIERMEM3": changes with the layout. */
-#define COUNTERS_MAGIC UINT64_C(0x334d454d52454954)
+/* "TIERMEM4": changes with the layout. */
+#define COUNTERS_MAGIC UINT64_C(0x344d454d52454954)
 #define COUNTERS_PAGE_BYTES 4096
 #define COUNTERS_PAGE_SHIFT 12
+/* The curve of heat.h, in steps of 512 KiB up to 128 MiB: the bench's programs have less. */
+#define CURVE_STEP_PAGES 128
+#define CURVE_STEPS 256
 
 struct counters {
     uint64_t magic;
@@ -33,6 +36,11 @@ struct counters {
     uint64_t store_misses[NODES_MAX];
     /* Misses by user addresses: without the kernel's own, which copy pages when they move. */
     uint64_t user_misses[NODES_MAX];
+    uint64_t curve_asked; /* written by the guest: one more requests the curve since the last */
+    uint64_t curve_given; /* the last request that was answered */
+    uint64_t curve_total; /* all misses of user programs between the two last requests */
+    /* Those of the (i + 1) * CURVE_STEP_PAGES pages that had the most. */
+    uint64_t curve[CURVE_STEPS];
 };
 
 /* Maps the file, which must have space for the counters of `pages` pages. Without a path the

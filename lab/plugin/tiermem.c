@@ -31,6 +31,7 @@
 
 #include "cache_model.h"
 #include "counters.h"
+#include "heat.h"
 #include "nodes.h"
 #include "qemu_machine.h"
 
@@ -101,15 +102,22 @@ static void flush(unsigned index)
     machine_flush_tlb(index);
 }
 
-static void access_memory(unsigned index, uint64_t physical, int node, bool store, bool user)
+static void access_memory(unsigned index, uint64_t physical, uint64_t address, int node, bool store)
 {
     struct counters *counts = counters();
     ++*(store ? &counts->stores[node] : &counts->loads[node]);
     if (!cache_model_access(&cache, physical >> LINE_SHIFT))
         return;
     ++*(store ? &counts->store_misses[node] : &counts->load_misses[node]);
-    if (user)
+    /* The lower half of a 64-bit address space belongs to user programs. */
+    if (!(address >> 63)) {
         ++counts->user_misses[node];
+        /* Such a guest has one vCPU. */
+        if (charges) {
+            heat_count(address);
+            heat_answer();
+        }
+    }
     uint32_t *misses = counters_of_page(physical >> COUNTERS_PAGE_SHIFT);
     if (misses)
         ++*misses;
@@ -133,9 +141,7 @@ static void on_access(unsigned index, qemu_plugin_meminfo_t info, uint64_t addre
     int node = nodes_of(physical);
     if (node < 0)
         return;
-    /* The lower half of a 64-bit address space belongs to user programs. */
-    bool user = !(address >> 63);
-    access_memory(index, physical, node, qemu_plugin_mem_is_store(info), user);
+    access_memory(index, physical, address, node, qemu_plugin_mem_is_store(info));
     if (flush_accesses && ++vcpu->accesses_since >= flush_accesses) {
         vcpu->accesses_since = 0;
         flush(index);

@@ -10,7 +10,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 from bench.programs import LONG, PROGRAMS, STANDARD, program
-from bench.steady import shares, steady_after_s, steady_share
+from bench.steady import of_oracle, shares, steady_after_s, steady_share
 from bench.table import (
     HEADER,
     Run,
@@ -39,7 +39,8 @@ class Records(unittest.TestCase):
     def test_the_host_reads_what_a_guest_reports(self) -> None:
         before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, {})
         after = Counts(13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, {7: 0.5})
-        course = Mock(points=lambda: [{"seconds": 0.0, "fast_mib": 42.0}])
+        points = [{"seconds": 0.0, "fast_mib": 42.0}]
+        course = Mock(points=lambda: points, hot=lambda: [])
         room = {"MemFree": 9.0, "FilePages": 4.0}
         reported = record(before, after, (40 << 20, 88 << 20), room, "", course, {"p99_us": 41.6})
         words = {"program": "stairs", "policy": "first-touch", "host": "used"}
@@ -99,6 +100,21 @@ class SteadyStates(unittest.TestCase):
     def test_one_good_interval_is_not_yet_steady(self) -> None:
         points = course((0, 100), (90, 10), (0, 100), (90, 10), (90, 10), (90, 10))
         self.assertEqual(steady_after_s(points), 4.0)
+
+    def test_the_oracle_has_the_hottest_pages_that_fit(self) -> None:
+        points = [{**point, "free_mib": 9.5} for point in course((0, 0), (40, 60), (40, 60))]
+        parts = [(float(second), 100, (60,) + (100,) * 255) for second in (1, 2, 3)]
+        hot = [dict(zip(("seconds", "total", "steps"), part)) for part in parts]
+        # Half a mebibyte is the first step of the curve, and the program holds one in fast memory.
+        ratio = of_oracle(points, hot, {"high": 9.5})
+        self.assertAlmostEqual(ratio or 0.0, 0.4)
+        halved = [{**point, "fast_mib": 0.5} for point in points]
+        self.assertAlmostEqual(of_oracle(halved, hot, {"high": 9.5}) or 0.0, 0.4 / 0.6)
+        # What is free above the watermark could be used.
+        self.assertAlmostEqual(of_oracle(halved, hot, {"high": 9.0}) or 0.0, 0.4)
+
+    def test_a_short_run_has_no_oracle(self) -> None:
+        self.assertIsNone(of_oracle([], [], {}))
 
     def test_a_run_without_misses_has_no_share(self) -> None:
         self.assertEqual((steady_share([]), steady_after_s([])), (0.0, 0.0))

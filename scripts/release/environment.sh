@@ -60,6 +60,10 @@ build_native() {
     fi
 }
 
+# Zig compiles parts of glibc itself, once for all directories, with debug sections that name the
+# directory of the first.
+NO_DEBUG=-Wl,--strip-debug
+
 # build_recorder: the plugin of QEMU, which brings its own library of C, so it is not static. With
 # the hardening that Debian asks for, and without debug sections, which would name the directory.
 build_recorder() {
@@ -69,7 +73,7 @@ build_recorder() {
     make --silent --directory=recorder WARNINGS=-std=gnu11 \
         CC="$target/release-venv/bin/python -m ziglang cc -target x86_64-linux-gnu.$GLIBC" \
         CFLAGS="-O2 -g0 -ffile-prefix-map=$PWD=/tierwise -fstack-protector-strong \
-            -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now"
+            -D_FORTIFY_SOURCE=2 -Wl,-z,relro,-z,now $NO_DEBUG"
 }
 
 # archive DIRECTORY: a tar stream of its content, the same for the same content.

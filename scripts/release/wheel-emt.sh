@@ -16,7 +16,7 @@ find "$work/emt" \( -name __pycache__ -o -name build -o -name '*.egg-info' \) -p
     setuptools==84.2.1 wheel==0.48.0
 # Zig links against the symbols of an old glibc.
 compiler="$venv/bin/python -m ziglang cc -target x86_64-linux-gnu.2.17"
-(cd "$work/emt" && CC=$compiler LDSHARED="$compiler -shared" TIERWISE_EMT_REQUIRE_EXTENSION=1 \
+(cd "$work/emt" && CC=$compiler LDSHARED="$compiler -shared $NO_DEBUG" TIERWISE_EMT_REQUIRE_EXTENSION=1 \
     TIERWISE_EMT_CFLAGS="-ffile-prefix-map=$work=/tierwise -g0" \
     "$work/venv/bin/pip" wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
     --wheel-dir "$work/plain" .)

@@ -30,6 +30,9 @@ use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Ti
 /// 40 GB and 400 GB of base pages; tables of 40 and 400 MB, and twice that in lists.
 const SIZES: [u32; 2] = [10_000_000, 100_000_000];
 
+/// As a test, which `cargo test` makes of it, it shows that it runs.
+const TEST_SIZES: [u32; 1] = [100_000];
+
 /// One page in ten is referenced in an interval.
 const REFERENCED: u32 = 10;
 
@@ -127,11 +130,13 @@ fn tick(b: &mut Bencher<'_>, name: &str, size: u32) {
 
 fn benches(c: &mut Criterion) {
     type Case = fn(&mut Bencher<'_>, &str, u32);
+    let measured = std::env::args().any(|argument| argument == "--bench");
+    let sizes = if measured { &SIZES[..] } else { &TEST_SIZES };
     for (case, run) in [("update", update as Case), ("tick", tick)] {
         let mut group = c.benchmark_group(case);
         group.sample_size(10).measurement_time(Duration::from_secs(5));
         for name in ["clock", "nimble", "multi-clock"] {
-            for size in SIZES {
+            for &size in sizes {
                 group.throughput(Throughput::Elements(u64::from(size)));
                 group.bench_function(BenchmarkId::new(name, size), |b| run(b, name, size));
             }

@@ -53,6 +53,7 @@ pub struct Hotness(pub u32);
 
 impl PageId {
     /// The index as a table index.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -63,6 +64,7 @@ impl TierId {
     pub const FASTEST: Self = Self(0);
 
     /// The index as a table index.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -83,6 +85,7 @@ impl TierId {
 
 impl TenantId {
     /// The index as a table index.
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -14,16 +14,27 @@ from pathlib import Path
 from .files import read, write
 from .placement import Range
 
-# "TIERMEM3".
-MAGIC = 0x334D454D52454954
+# "TIERMEM4".
+MAGIC = 0x344D454D52454954
 NODES_MAX = 4
 HEADER_BYTES = 4096
 PAGE_BYTES = 4096
 # The counts by node start after seven numbers; four arrays come before the one of user misses.
 COUNTS_AT = 56
 USER_MISSES_AT = COUNTS_AT + 4 * NODES_MAX * 8
+CURVE_AT = USER_MISSES_AT + NODES_MAX * 8
+CURVE_STEPS = 256
 # ivshmem: Red Hat's vendor number and the device's; its memory is the second region.
 DEVICE = ("0x1af4", "0x1110")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The misses of user programs between two requests, in the order of their pages' heat."""
+
+    total: int
+    steps: tuple[int, ...]
+    """Those of the hottest 128 pages (512 KiB), of twice as many, and so on."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,8 @@ class Truth:
         device = _device()
         write(device / "enable", 1)
         with open(device / "resource2", "r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), _size(device), mmap.MAP_SHARED, mmap.PROT_READ)
+            both = mmap.PROT_READ | mmap.PROT_WRITE
+            self._memory = mmap.mmap(file.fileno(), _size(device), mmap.MAP_SHARED, both)
         magic, self.pages, self.nodes = struct.unpack_from("<3Q", self._memory)
         if magic != MAGIC:
             raise AssertionError(f"{device}: the counters start with {magic:#x}, not {MAGIC:#x}")
@@ -61,6 +73,19 @@ class Truth:
         """Returns the misses of user programs by node, without those of the kernel, which copies
         pages."""
         return list(struct.unpack_from(f"<{self.nodes}Q", self._memory, USER_MISSES_AT))
+
+    def ask_curve(self) -> None:
+        """Requests the curve of the misses since the last request. The plugin answers at the next
+        miss."""
+        asked = struct.unpack_from("<Q", self._memory, CURVE_AT)[0]
+        struct.pack_into("<Q", self._memory, CURVE_AT, asked + 1)
+
+    def curve(self) -> Curve | None:
+        """Returns the curve that was requested last; `None` until it is there."""
+        asked, given, total, *steps = struct.unpack_from(
+            f"<{3 + CURVE_STEPS}Q", self._memory, CURVE_AT
+        )
+        return Curve(total, tuple(steps)) if asked == given else None
 
     def of_page(self, frame: int) -> int:
         """Returns the misses of a physical page, by its frame number; modulo 2^32."""

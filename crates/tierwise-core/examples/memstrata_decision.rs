@@ -128,6 +128,7 @@ fn reading(tenant: u16) -> TenantReading {
         dtlb_miss_ns: 40.0,
         l2_misses: 4e8,
         memory_requests: 1e8,
+        misses_in_flight: 4.0,
         instructions: 1e10,
     };
     let usage = [DEDICATED, PAGES - DEDICATED].map(|pages| Pages(u64::from(pages) << ORDER));

@@ -134,13 +134,17 @@ pub struct CpuCounters {
     pub l2_misses: f64,
     /// Requests to main memory.
     pub memory_requests: f64,
+    /// Demand loads that wait for memory at once, on average while one does: outstanding loads,
+    /// added up each cycle, over the cycles with one. 0 where it is not counted.
+    pub misses_in_flight: f64,
     /// Instructions in the same time.
     pub instructions: f64,
 }
 
 impl CpuCounters {
-    /// Joins two periods. Each latency is weighted by the number of its events. The latency of L3
-    /// misses is weighted by the memory requests, most of which are L3 misses.
+    /// Joins two periods. Each latency is weighted by the number of its events. The latency and the
+    /// number in flight of L3 misses are weighted by the memory requests, most of which are L3
+    /// misses.
     #[must_use]
     pub fn and(&self, later: &Self) -> Self {
         let mean = |x: f64, y: f64, wx: f64, wy: f64| {
@@ -154,6 +158,12 @@ impl CpuCounters {
             dtlb_miss_ns: mean(self.dtlb_miss_ns, later.dtlb_miss_ns, l2.0, l2.1),
             l2_misses: l2.0 + l2.1,
             memory_requests: requests.0 + requests.1,
+            misses_in_flight: mean(
+                self.misses_in_flight,
+                later.misses_in_flight,
+                requests.0,
+                requests.1,
+            ),
             instructions: self.instructions + later.instructions,
         }
     }

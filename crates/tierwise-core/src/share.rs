@@ -86,8 +86,8 @@ pub(crate) fn cap_marks(cap: Pages) -> (Pages, Pages) {
     (cap.saturating_sub(margin), cap.saturating_sub(margin + margin))
 }
 
-/// A share as last reported, and the kind of the rule that set it.
-type Reported = (Share, std::mem::Discriminant<Rule>);
+/// A share as last reported, the kind of the rule that set it, and whether a fallback judged.
+type Reported = (Share, std::mem::Discriminant<Rule>, bool);
 
 /// The entitlement of each tenant to each tier, and its last changes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -121,9 +121,9 @@ impl Shares {
     pub fn set(&mut self, at: Timestamp, tenant: TenantId, tier: TierId, share: Share, rule: Rule) {
         *slot(&mut self.by_tenant, tenant, tier, Share::FREE) = share;
         let last = slot(&mut self.last_reported, tenant, tier, None);
-        let kind = std::mem::discriminant(&rule);
-        if last.is_none_or(|(old, by)| by != kind || share.differs(&old)) {
-            *last = Some((share, kind));
+        let (kind, strange) = (std::mem::discriminant(&rule), rule.strange().is_some());
+        if last.is_none_or(|(old, by, was)| (by, was) != (kind, strange) || share.differs(&old)) {
+            *last = Some((share, kind, strange));
             self.decisions.push(Decision { at, tenant, tier, share, rule });
         }
     }
@@ -287,6 +287,9 @@ pub enum Rule {
         mpki: f64,
         /// Its memory.
         pages: Pages,
+        /// The input of the estimator that lies outside of what it has learned from, so that the
+        /// ratio judged instead.
+        strange: Option<&'static str>,
     },
     /// Karma's credits decided which tenants borrow.
     Credited {
@@ -294,7 +297,19 @@ pub enum Rule {
         outlier: bool,
         /// Its remaining credits.
         credits: f64,
+        /// As for [`Rule::Lent`].
+        strange: Option<&'static str>,
     },
+}
+
+impl Rule {
+    /// Returns the input that the estimator has not learned from, if one made the ratio judge.
+    pub fn strange(&self) -> Option<&'static str> {
+        match *self {
+            Self::Lent { strange, .. } | Self::Credited { strange, .. } => strange,
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Rule {
@@ -389,18 +404,41 @@ impl fmt::Display for Rule {
                  would serve {next:.2} per second",
                 served * 100.0
             ),
-            Self::Lent { by, outlier, mpki, pages } => write!(
-                f,
-                "slow memory serves an estimated {mpki:.2} of its misses per thousand \
-                 instructions: {by} finds that it {} dedicated memory for its {} pages",
-                if outlier { "is an outlier and borrows" } else { "is not an outlier and lends" },
-                pages.0
-            ),
-            Self::Credited { outlier, credits } => write!(
-                f,
-                "it {}, and has {credits:.0} credits left",
-                if outlier { "is an outlier and borrows" } else { "is not an outlier and lends" }
-            ),
+            Self::Lent { by, outlier, mpki, pages, strange } => {
+                write!(
+                    f,
+                    "slow memory serves an estimated {mpki:.2} of its misses per thousand \
+                     instructions: "
+                )?;
+                match strange {
+                    None => write!(f, "{by}")?,
+                    Some(input) => write!(
+                        f,
+                        "its {input} lies outside of what {by} has learned from, so ratio-only"
+                    )?,
+                }
+                let finding = if outlier {
+                    "is an outlier and borrows"
+                } else {
+                    "is not an outlier and lends"
+                };
+                write!(f, " finds that it {finding} dedicated memory for its {} pages", pages.0)
+            }
+            Self::Credited { outlier, credits, strange } => {
+                if let Some(input) = strange {
+                    write!(
+                        f,
+                        "its {input} lies outside of what the estimator has learned from, so \
+                         ratio-only judges: "
+                    )?;
+                }
+                let finding = if outlier {
+                    "is an outlier and borrows"
+                } else {
+                    "is not an outlier and lends"
+                };
+                write!(f, "it {finding}, and has {credits:.0} credits left")
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use tierwise_sim::hardware::Colouring;
 use tierwise_sim::host::Injection;
 use tierwise_sim::result::{PolicyResult, TenantResult};
 use tierwise_sim::run::{Prepared, RunOptions, run};
-use tierwise_sim::scenario::{Scenario, WorkloadSpec, managed};
+use tierwise_sim::scenario::{Scenario, WorkloadSource, WorkloadSpec, managed};
 use tierwise_trace::generate::GeneratorSpec;
 
 const RECIPES: [&str; 4] = ["flat", "flat-memstrata", "flat-memstrata-hotness", "flat-karma"];
@@ -154,6 +154,57 @@ fn lending_helps_outlier_at_little_cost() {
         let moved = |f: fn(&TenantResult) -> u64| lent.tenants.iter().map(f).sum::<u64>();
         // Each promotion has its demotion, except in the last group of a step.
         assert!(moved(|t| t.promotions).abs_diff(moved(|t| t.demotions)) <= 2, "{lent:?}");
+    }
+}
+
+/// Six workloads, of which the last ones miss once in 600 instructions, with a number of misses in
+/// flight each. None is among the programs from which the classifier learned.
+fn six(outliers: usize, misses_in_flight: f64) -> Vec<WorkloadSpec> {
+    let outlier = |i: usize| {
+        let mut outlier = generated(&format!("outlier{i}"), "uniform", 600);
+        if let WorkloadSource::Generator(_, spec) = &mut outlier.source {
+            // As many as are slow with any number of misses in flight.
+            spec.instructions_per_access = (600.0 / misses_in_flight) as u64;
+        }
+        outlier
+    };
+    let mut all: Vec<WorkloadSpec> =
+        (0..6 - outliers).map(|i| calm(&format!("calm{i}"), 600)).collect();
+    all.extend((0..outliers).map(outlier));
+    all.iter_mut().for_each(|w| w.memory_level_parallelism = misses_in_flight);
+    all
+}
+
+/// The greatest slowdown of the last workloads over the end of a run, as a share.
+fn settled(outliers: usize, misses_in_flight: f64, dedicated: f64, recipe: &str) -> f64 {
+    let (interval, end) = (Duration::from_secs(10), 8);
+    let all = lasting(400, six(outliers, misses_in_flight));
+    let mixed = managed::flat(&all, dedicated, Colouring::Isolated);
+    let prepared = Prepared::load(mixed).unwrap();
+    let options = RunOptions { timeline: Some(interval), ..checked() };
+    let output = run(&prepared, &Recipe::named(recipe).unwrap(), &options, &mut |_| ()).unwrap();
+    let late = &output.timeline[output.timeline.len() - end..];
+    let alone = six(outliers, misses_in_flight).split_off(5);
+    let alone = Scenario { machine: machine(2000, 2000), ..lasting(20, alone) };
+    let fast = result(alone, "static", &checked()).tenants[0].throughput;
+    let slowdown = |tenant: usize| {
+        let mean = late.iter().map(|p| p.tenants[tenant].throughput).sum::<f64>() / end as f64;
+        fast / mean - 1.0
+    };
+    (6 - outliers..6).map(slowdown).fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The threshold is 5 %: a tenant that is just within it lends again, until it is just beyond.
+#[test]
+fn lending_continues_until_outliers_are_fast() {
+    for (outliers, dedicated) in [(1, 1.0 / 3.0), (2, 1.0 / 3.0)] {
+        for misses_in_flight in [1.0, 1.5, 4.0, 6.0] {
+            let without = settled(outliers, misses_in_flight, dedicated, "flat");
+            let with = settled(outliers, misses_in_flight, dedicated, "flat-memstrata");
+            let case = format!("{outliers} outliers, {misses_in_flight} in flight: {with:.3}");
+            assert!(without > 0.07, "{case}: {without:.3} without lending");
+            assert!(with < 0.055, "{case}");
+        }
     }
 }
 

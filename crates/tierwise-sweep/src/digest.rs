@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
+use tierwise_core::recipe::Recipe;
 use tierwise_sim::scenario::{Scenario, WorkloadSource};
 use toml::{Table, Value};
 
@@ -83,6 +85,38 @@ pub(crate) fn of_recipe(recipe: &Table, files: &mut FileDigests) -> String {
 pub(crate) fn of_unit(scenario: &str, recipe: &str, seed: u64) -> String {
     let learner = cfg!(feature = "learner");
     hex(&Sha256::digest(format!("unit 1\n{ENGINE}\n{learner}\n{scenario}\n{recipe}\n{seed}\n")))
+}
+
+/// Makes keys of what is computed from scenarios that no file has, for results beside a sweep's. It
+/// reads each file once. Threads may share it.
+#[derive(Debug, Default)]
+pub struct UnitKeys(Mutex<FileDigests>);
+
+impl UnitKeys {
+    /// The digest of a scenario, with the content of its traces.
+    pub fn scenario(&self, scenario: &Scenario) -> String {
+        of_scenario(scenario, &mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The digest of a recipe.
+    pub fn recipe(&self, recipe: &Recipe) -> String {
+        // A recipe's text was parsed when it was made.
+        let table: Table = recipe.text().parse().unwrap_or_default();
+        of_recipe(&table, &mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The digest of a file's content; of its path, if it cannot be read.
+    pub fn file(&self, path: &Path) -> String {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.stand_in(path).to_string_lossy().into_owned()
+    }
+
+    /// The key of a result of this engine: its kind, and all inputs on which it depends.
+    pub fn key(&self, kind: &str, inputs: &[&str]) -> String {
+        let learner = cfg!(feature = "learner");
+        let inputs = inputs.join("\n");
+        hex(&Sha256::digest(format!("kept 1\n{ENGINE}\n{learner}\n{kind}\n{inputs}\n")))
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

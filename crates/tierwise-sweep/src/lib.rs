@@ -46,6 +46,7 @@ mod spot;
 mod store;
 mod unit;
 
+pub use digest::UnitKeys;
 pub use plan::SweepPlan;
 pub use record::{UnitOutcome, UnitRecord};
 pub use setting::{Parameters, set};

@@ -3,24 +3,25 @@
 use serde::{Deserialize, Serialize};
 use tierwise_sim::result::PolicyResult;
 
-/// What came of a unit.
+/// What came of a unit. Units of a sweep give a [`PolicyResult`]; another command may keep other
+/// results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct UnitRecord {
+pub struct UnitRecord<T = PolicyResult> {
     /// The unit's key.
     pub key: String,
     /// Seconds of real time that the run took, without the loading of its scenario.
     pub seconds: f64,
     /// The outcome.
     #[serde(flatten)]
-    pub outcome: UnitOutcome,
+    pub outcome: UnitOutcome<T>,
 }
 
 /// The outcome of a unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum UnitOutcome {
+pub enum UnitOutcome<T = PolicyResult> {
     /// The run's result.
-    Done(Box<PolicyResult>),
+    Done(Box<T>),
     /// The engine refused the unit, and would again.
     Failed(String),
     /// Its worker died with it, as often as a unit is tried. Another sweep tries it again: the
@@ -28,7 +29,7 @@ pub enum UnitOutcome {
     Died(String),
 }
 
-impl UnitOutcome {
+impl<T> UnitOutcome<T> {
     /// The word for tables.
     pub fn word(&self) -> &'static str {
         match self {
@@ -47,7 +48,7 @@ impl UnitOutcome {
     }
 
     /// The result of a run that ended.
-    pub fn result(&self) -> Option<&PolicyResult> {
+    pub fn result(&self) -> Option<&T> {
         match self {
             Self::Done(result) => Some(result),
             Self::Failed(_) | Self::Died(_) => None,

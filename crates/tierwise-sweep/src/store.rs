@@ -10,6 +10,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tierwise_sim::result::PolicyResult;
+
 use crate::record::UnitRecord;
 
 /// The suffix of logs.
@@ -37,9 +41,9 @@ impl StoreError {
 
 /// The results of one directory.
 #[derive(Debug)]
-pub struct SweepStore {
+pub struct SweepStore<T = PolicyResult> {
     directory: PathBuf,
-    records: HashMap<String, UnitRecord>,
+    records: HashMap<String, UnitRecord<T>>,
     log: Option<(PathBuf, File)>,
     synced: Instant,
 }
@@ -50,6 +54,21 @@ impl SweepStore {
     /// # Errors
     /// The directory cannot be made or read.
     pub fn open(directory: &Path, wanted: &HashSet<&str>) -> Result<Self, StoreError> {
+        Self::open_those(directory, &|key| wanted.contains(key))
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> SweepStore<T> {
+    /// Opens a directory, makes it if it is not there, and reads all of its records: for units that
+    /// depend on the results of others, so that their keys are not known before.
+    ///
+    /// # Errors
+    /// The directory cannot be made or read.
+    pub fn open_all(directory: &Path) -> Result<Self, StoreError> {
+        Self::open_those(directory, &|_| true)
+    }
+
+    fn open_those(directory: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Self, StoreError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| StoreError { path, source }
@@ -73,7 +92,7 @@ impl SweepStore {
     }
 
     /// The record of a key.
-    pub fn get(&self, key: &str) -> Option<&UnitRecord> {
+    pub fn get(&self, key: &str) -> Option<&UnitRecord<T>> {
         self.records.get(key)
     }
 
@@ -86,7 +105,7 @@ impl SweepStore {
     ///
     /// # Errors
     /// The log cannot be written.
-    pub fn append(&mut self, record: UnitRecord) -> Result<(), StoreError> {
+    pub fn append(&mut self, record: UnitRecord<T>) -> Result<(), StoreError> {
         if self.log.is_none() {
             self.log = Some(create(&self.directory)?);
         }
@@ -128,21 +147,21 @@ fn create(directory: &Path) -> Result<(PathBuf, File), StoreError> {
     }
 }
 
-fn line(record: &UnitRecord) -> io::Result<String> {
+fn line<T: Serialize>(record: &UnitRecord<T>) -> io::Result<String> {
     let json = serde_json::to_string(record)?;
     Ok(format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes())))
 }
 
-fn read(
+fn read<T: DeserializeOwned>(
     log: &Path,
-    wanted: &HashSet<&str>,
-    records: &mut HashMap<String, UnitRecord>,
+    wanted: &dyn Fn(&str) -> bool,
+    records: &mut HashMap<String, UnitRecord<T>>,
 ) -> io::Result<()> {
     let mut reader = BufReader::new(File::open(log)?);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
         if let Some(record) = parse(&line)
-            && wanted.contains(record.key.as_str())
+            && wanted(&record.key)
         {
             records.insert(record.key.clone(), record);
         }
@@ -152,7 +171,7 @@ fn read(
 }
 
 /// The record of a whole line.
-fn parse(line: &[u8]) -> Option<UnitRecord> {
+fn parse<T: DeserializeOwned>(line: &[u8]) -> Option<UnitRecord<T>> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (sum, json) = line.split_once(' ')?;
     let sum = u32::from_str_radix(sum, 16).ok()?;

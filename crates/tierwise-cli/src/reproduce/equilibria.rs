@@ -1,13 +1,16 @@
 //! Equilibria: the validations of section V-B and the stacked cases of V-C and V-D, on
 //! scenarios/equilibria.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::RunOutput;
 use tierwise_sim::scenario::Scenario;
 
+use super::claims::{Here, equilibria as claims};
+use super::measurements::Measurements;
+use super::part::{Findings, PaperPart, Table, sheets};
 use super::runs::{self, fast_gb};
 use super::sheet::{FigureSheet, publish};
 use crate::failure::{CommandResult, Failure};
@@ -25,17 +28,8 @@ pub struct EquilibriaCommand {
     paper: PaperArgs,
 }
 
-/// Scenario, and the paper's GB of each container in local memory at the end.
-const VALIDATIONS: [(&str, [f64; 3]); 4] = [
-    ("local-preferred", [120.0, 40.0, 40.0]),
-    ("lower-protection", [80.0, 80.0, 80.0]),
-    ("donation", [100.0, 70.0, 70.0]),
-    ("upper-bound", [80.0, 40.0, 40.0]),
-];
-
-/// Difference in GB within which a validation agrees: what the watermarks keep free on a machine of
-/// 408 GB, and the change of one scan.
-const NEAR_GB: f64 = 4.0;
+/// The scenarios of V-B 1 to 4, in the order of [`claims::VALIDATIONS`].
+const VALIDATIONS: [&str; 4] = ["local-preferred", "lower-protection", "donation", "upper-bound"];
 
 /// The paper's baseline: Linux's tiering, derived from TPP (section V-A).
 const LINUX: &str = "tpp";
@@ -43,41 +37,71 @@ const LINUX: &str = "tpp";
 const STACKED: [&str; 5] = ["cache", "cache-burst", "ci", "web", "tao-spark"];
 
 impl EquilibriaCommand {
-    pub fn execute(&self) -> CommandResult {
-        let [stacked, statements] = self.stacked()?;
-        let sheets = [self.validations()?, self.thrashing()?, stacked, statements];
-        publish("equilibria", &self.paper, &sheets)
+    /// The command on the scenarios below a directory.
+    pub fn below(root: &Path, paper: PaperArgs) -> Self {
+        Self { scenarios: root.join("scenarios/equilibria"), paper }
     }
 
-    fn validations(&self) -> Result<FigureSheet, Failure> {
-        let names: Vec<&str> = VALIDATIONS.iter().map(|(name, _)| *name).collect();
-        let outputs = self.run(&names, &runs::recipes(&["tpp", "equilibria"])?)?;
+    pub fn execute(&self) -> CommandResult {
+        publish("equilibria", &self.paper, &sheets(&self.parts(), self.paper.seed)?)
+    }
+
+    /// The paper's parts.
+    pub fn parts(&self) -> Vec<PaperPart<'_>> {
+        vec![
+            PaperPart {
+                name: "equilibria-validations",
+                claims: claims::VALIDATIONS,
+                jobs: VALIDATIONS.len() * 2,
+                measure: Box::new(|m| self.validations(m)),
+            },
+            PaperPart {
+                name: "equilibria-thrashing",
+                claims: claims::THRASHING,
+                // The quiet containers alone, and four policies, on both machines.
+                jobs: 2 + 2 * 4,
+                measure: Box::new(|m| self.thrashing(m)),
+            },
+            PaperPart {
+                name: "equilibria-stacked",
+                claims: claims::STACKED,
+                jobs: STACKED.len() * 3,
+                measure: Box::new(|m| self.stacked(m)),
+            },
+        ]
+    }
+
+    fn validations(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let outputs = self.run(m, &VALIDATIONS, &runs::recipes(&["tpp", "equilibria"])?)?;
         let paper = "GB of each container in local memory once it is stable";
         let head = ["case", "policy", "GB here", "GB in the paper", "verdict"];
         let mut sheet = FigureSheet::new("Section V-B 1 to 4: validations", paper, &head);
-        for ((name, expected), outputs) in VALIDATIONS.iter().zip(&outputs) {
+        let mut here = Vec::new();
+        for ((name, claim), outputs) in VALIDATIONS.iter().zip(claims::VALIDATIONS).zip(&outputs) {
             for output in outputs {
                 let held = held(output);
-                let near = held.iter().zip(expected).all(|(a, b)| (a - b).abs() <= NEAR_GB);
-                let verdict = match (output.result.policy.as_str(), near) {
-                    ("equilibria", true) => "agrees",
-                    ("equilibria", false) => "differs",
-                    _ => "-",
+                let gb = Here::Numbers(held.clone());
+                let verdict = match output.result.policy.as_str() {
+                    "equilibria" => claim.verdict(&gb).to_string(),
+                    _ => "-".to_owned(),
                 };
                 sheet.rows.push(vec![
                     (*name).to_owned(),
                     output.result.policy.clone(),
                     list(&held),
-                    list(expected),
-                    verdict.to_owned(),
+                    claim.published(),
+                    verdict,
                 ]);
+                if output.result.policy == "equilibria" {
+                    here.push(gb);
+                }
             }
         }
-        Ok(sheet)
+        Ok(Findings::sheet(sheet, here))
     }
 
     /// Section V-B 5, with all CPUs in use and with idle ones, and the quiet containers alone.
-    fn thrashing(&self) -> Result<FigureSheet, Failure> {
+    fn thrashing(&self, m: &Measurements) -> Result<Findings, Failure> {
         let crowded = runs::scenario(&self.scenarios, "thrashing")?;
         let mut roomy = crowded.clone();
         roomy.machine.cpus = None;
@@ -87,8 +111,8 @@ impl EquilibriaCommand {
             scenario
         };
         let quiet = [without_a(&crowded), without_a(&roomy)];
-        let alone = runs::all(&quiet, &runs::recipes(&["equilibria"])?, self.paper.seed)?;
-        let outputs = runs::all(&[crowded, roomy], &self.variants()?, self.paper.seed)?;
+        let alone = runs::all(m, &quiet, &runs::recipes(&["equilibria"])?)?;
+        let outputs = runs::all(m, &[crowded, roomy], &self.variants()?)?;
         let paper = "section III-F: over 100,000 promotions a second on Linux, the others 7 % \
                      slower than alone; V-B 5: fewer migrations, better throughput of the others \
                      (its figures are not in the text)";
@@ -102,12 +126,30 @@ impl EquilibriaCommand {
             "kernel, cores",
         ];
         let mut sheet = FigureSheet::new("Section V-B 5: thrashing", paper, &head);
+        let mut crowded = Vec::new();
         for (i, cpus) in ["all in use", "idle ones"].iter().enumerate() {
             for output in &outputs[i] {
-                sheet.rows.push(thrashing_row(cpus, output, &alone[i][0]));
+                let thrash = Thrash::of(output, &alone[i][0]);
+                sheet.rows.push(thrash.row(cpus, output));
+                if i == 0 {
+                    crowded.push(thrash);
+                }
             }
         }
-        Ok(sheet)
+        let [linux, _, off, on] = &crowded[..] else {
+            return Err(Failure::Internal("a thrashing run is missing".to_owned()));
+        };
+        let slower = 100.0 - linux.others.iter().sum::<f64>() / 2.0;
+        let fewer = format!("{:.0} instead of {:.0} pages/s", on.promoted, off.promoted);
+        let more = |others: &[f64; 2]| others.map(|part| format!("{part:.1}")).join(", ");
+        let better = format!("{} instead of {} %", more(&on.others), more(&off.others));
+        let here = vec![
+            Here::number(linux.promoted),
+            Here::number(slower),
+            Here::Holds(on.promoted < off.promoted, fewer),
+            Here::Holds((0..2).all(|i| on.others[i] > off.others[i]), better),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
 
     /// Returns Linux, Equilibria without its thrash control, and with it.
@@ -125,8 +167,8 @@ impl EquilibriaCommand {
     }
 
     /// The stacked containers: what each has at the end, and the paper's statements.
-    fn stacked(&self) -> Result<[FigureSheet; 2], Failure> {
-        let outputs = self.run(&STACKED, &runs::recipes(&["static", LINUX, "equilibria"])?)?;
+    fn stacked(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let outputs = self.run(m, &STACKED, &runs::recipes(&["static", LINUX, "equilibria"])?)?;
         let head = [
             "case",
             "policy",
@@ -149,16 +191,30 @@ impl EquilibriaCommand {
         let mut said = FigureSheet::new("Sections V-C and V-D: statements", paper, &head);
         let pairs: Vec<Pair<'_>> =
             outputs.iter().map(|o| Pair { linux: &o[1], ours: &o[2] }).collect();
-        said.rows = [cache(&pairs), ci(&pairs), web(&pairs), spark(&pairs)].concat();
-        Ok([sheet, said])
+        let here = [cache(&pairs), ci(&pairs), web(&pairs), spark(&pairs)].concat();
+        said.rows = claims::STACKED
+            .iter()
+            .zip(&here)
+            .map(|(claim, here)| {
+                let verdict = claim.verdict(here).to_string();
+                let [case, what] = [claim.place, claim.what].map(str::to_owned);
+                vec![case, what, claim.published(), claim.measured(here), verdict]
+            })
+            .collect();
+        Ok(Findings { tables: vec![Table::Sheet(sheet), Table::Sheet(said)], here })
     }
 
-    fn run(&self, names: &[&str], recipes: &[Recipe]) -> Result<Vec<Vec<RunOutput>>, Failure> {
+    fn run(
+        &self,
+        m: &Measurements,
+        names: &[&str],
+        recipes: &[Recipe],
+    ) -> Result<Vec<Vec<RunOutput>>, Failure> {
         let scenarios = names
             .iter()
             .map(|name| runs::scenario(&self.scenarios, name))
             .collect::<Result<Vec<_>, _>>()?;
-        runs::all(&scenarios, recipes, self.paper.seed)
+        runs::all(m, &scenarios, recipes)
     }
 }
 
@@ -178,32 +234,50 @@ const GRANULE_PAGES: f64 = 1024.0;
 /// Bytes of a line, which A reads once in 100 instructions (scripts/equilibria_scenarios.py).
 const BYTES_PER_INSTRUCTION: f64 = 64.0 / 100.0;
 
-/// The second minute: thrash control needs some of its periods of 5 s to find A's rate.
-fn thrashing_row(cpus: &str, output: &RunOutput, alone: &RunOutput) -> Vec<String> {
-    let late: Vec<_> = output.timeline.iter().filter(|p| p.time_seconds > 60.0).collect();
-    let seconds = late.len() as f64 * 20.0;
-    let promoted: u64 = late.iter().map(|p| p.promotions).sum();
-    let throughput = |output: &RunOutput, tenant: usize| {
-        let late = output.timeline.iter().filter(|p| p.time_seconds > 60.0);
-        let all: Vec<f64> = late.map(|p| p.tenants[tenant].throughput).collect();
-        all.iter().sum::<f64>() / all.len().max(1) as f64
-    };
-    let others = [1, 2].map(|tenant| {
-        let part = throughput(output, tenant) / throughput(alone, tenant - 1);
-        format!("{:.1}", part * 100.0)
-    });
-    let a = &output.result.tenants[0];
-    let again = a.reaccessed.map_or(0.0, |n| n as f64 / a.promotions.max(1) as f64);
-    let end = output.timeline.last().map_or(1.0, |p| p.time_seconds);
-    vec![
-        cpus.to_owned(),
-        output.result.policy.clone(),
-        format!("{:.0}", promoted as f64 * GRANULE_PAGES / seconds),
-        format!("{:.1}", again * 100.0),
-        format!("{:.2}", throughput(output, 0) * BYTES_PER_INSTRUCTION * 1e-9),
-        others.join(", "),
-        format!("{:.2}", output.result.overhead_seconds / end),
-    ]
+/// A run with a thrashing container.
+struct Thrash {
+    /// Base pages that A promotes in a second.
+    promoted: f64,
+    /// Throughput of A, in GB read in a second.
+    reads: f64,
+    /// Throughput of B and C, in per cent of that alone.
+    others: [f64; 2],
+}
+
+impl Thrash {
+    /// Measures the second minute: thrash control needs some of its periods of 5 s to find A's
+    /// rate.
+    fn of(output: &RunOutput, alone: &RunOutput) -> Self {
+        let late: Vec<_> = output.timeline.iter().filter(|p| p.time_seconds > 60.0).collect();
+        let seconds = late.len() as f64 * 20.0;
+        let promoted: u64 = late.iter().map(|p| p.promotions).sum();
+        let throughput = |output: &RunOutput, tenant: usize| {
+            let late = output.timeline.iter().filter(|p| p.time_seconds > 60.0);
+            let all: Vec<f64> = late.map(|p| p.tenants[tenant].throughput).collect();
+            all.iter().sum::<f64>() / all.len().max(1) as f64
+        };
+        let part = |tenant: usize| throughput(output, tenant) / throughput(alone, tenant - 1);
+        Self {
+            promoted: promoted as f64 * GRANULE_PAGES / seconds,
+            reads: throughput(output, 0) * BYTES_PER_INSTRUCTION * 1e-9,
+            others: [1, 2].map(|tenant| part(tenant) * 100.0),
+        }
+    }
+
+    fn row(&self, cpus: &str, output: &RunOutput) -> Vec<String> {
+        let a = &output.result.tenants[0];
+        let again = a.reaccessed.map_or(0.0, |n| n as f64 / a.promotions.max(1) as f64);
+        let end = output.timeline.last().map_or(1.0, |p| p.time_seconds);
+        vec![
+            cpus.to_owned(),
+            output.result.policy.clone(),
+            format!("{:.0}", self.promoted),
+            format!("{:.1}", again * 100.0),
+            format!("{:.2}", self.reads),
+            self.others.map(|part| format!("{part:.1}")).join(", "),
+            format!("{:.2}", output.result.overhead_seconds / end),
+        ]
+    }
 }
 
 fn tenants(case: &str, output: &RunOutput) -> Vec<Vec<String>> {
@@ -251,94 +325,48 @@ fn p99(output: &RunOutput, tenant: usize) -> f64 {
     output.result.tenants[tenant].latency.map_or(0.0, |l| l.p99_ms)
 }
 
-fn statement(case: &str, what: &str, paper: &str, here: String, holds: bool) -> Vec<String> {
-    let verdict = if holds { "agrees" } else { "differs" };
-    let [case, what, paper, verdict] = [case, what, paper, verdict].map(str::to_owned);
-    vec![case, what, paper, here, verdict]
+/// Whether the first figure is greater, as far as both can be told apart.
+fn more(greater: f64, than: f64) -> Here {
+    Here::Holds(greater > than, format!("{greater:.1} and {than:.1}"))
 }
 
-fn cache(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {
+fn cache(pairs: &[Pair<'_>]) -> Vec<Here> {
     let (both, burst) = (&pairs[0], &pairs[1]);
-    let shares = |o: &RunOutput| [share(o, 0), share(o, 1)];
-    let [a, b] = shares(both.ours);
-    let [la, lb] = shares(both.linux);
+    let shares = |o: &RunOutput| Here::Numbers(vec![share(o, 0), share(o, 1)]);
     let lower = |tenant| 100.0 * (1.0 - p99(both.ours, tenant) / p99(both.linux, tenant));
+    let uneven = |o: &RunOutput| Here::numbers(vec![p99(o, 1) / p99(o, 0)], NO_REQUESTS);
     let kept = |o: &RunOutput| 100.0 * worst_over_mean(o, 0, 100.0);
+    let (linux, ours) = (kept(burst.linux), kept(burst.ours));
     vec![
-        statement(
-            "cache",
-            "fast % of A and B on Equilibria",
-            "72, 73",
-            format!("{a:.1}, {b:.1}"),
-            (a - b).abs() <= 3.0 && a.min(b) >= 69.0 && a.max(b) <= 76.0,
-        ),
-        statement(
-            "cache",
-            "fast % of A and B on Linux",
-            "90, 70",
-            format!("{la:.1}, {lb:.1}"),
-            la - lb >= 10.0,
-        ),
-        statement(
-            "cache",
-            "P99 of A and B, % lower than on Linux",
-            "52, 47",
-            format!("{:.1}, {:.1}", lower(0), lower(1)),
-            lower(0) >= 20.0 && lower(1) >= 20.0,
-        ),
-        statement(
-            "cache-burst",
-            "A's least requests/s, % of its mean, on Linux",
-            "35",
-            format!("{:.1}", kept(burst.linux)),
-            kept(burst.linux) <= 60.0,
-        ),
-        statement(
-            "cache-burst",
-            "the same on Equilibria",
-            "not lower",
-            format!("{:.1}", kept(burst.ours)),
-            kept(burst.ours) >= 95.0,
-        ),
+        shares(both.ours),
+        shares(both.linux),
+        Here::numbers(vec![lower(0), lower(1)], NO_REQUESTS),
+        uneven(both.linux),
+        uneven(both.ours),
+        Here::number(linux),
+        Here::Holds(ours >= linux, format!("{ours:.1} and {linux:.1}")),
     ]
 }
 
-fn ci(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {
+const NO_REQUESTS: &str = "a service answered no request";
+
+fn ci(pairs: &[Pair<'_>]) -> Vec<Here> {
     let pair = &pairs[2];
     let worst = |o: &RunOutput| (0..4).map(|i| share(o, i)).fold(f64::INFINITY, f64::min);
     let mean =
         |o: &RunOutput| o.result.tenants.iter().map(|t| t.throughput.ln()).sum::<f64>() / 4.0;
     let faster = 100.0 * ((mean(pair.ours) - mean(pair.linux)).exp() - 1.0);
-    let (ours, linux) = (share(pair.ours, 3), share(pair.linux, 3));
     vec![
-        statement(
-            "ci",
-            "fast % of D, which starts last, on Equilibria",
-            "over 90",
-            format!("{ours:.1}"),
-            ours > 90.0,
-        ),
-        statement("ci", "fast % of D on Linux", "under 50", format!("{linux:.1}"), linux < 50.0),
-        statement(
-            "ci",
-            "fast % of the worst job, on Equilibria and on Linux",
-            "-",
-            format!("{:.1}, {:.1}", worst(pair.ours), worst(pair.linux)),
-            worst(pair.ours) > worst(pair.linux),
-        ),
-        statement(
-            "ci",
-            "more work in a second than on Linux, geometric mean, %",
-            "3.4 (builds 3.3 % shorter)",
-            format!("{faster:.1}"),
-            faster > 0.0,
-        ),
+        Here::number(share(pair.ours, 3)),
+        Here::number(share(pair.linux, 3)),
+        more(worst(pair.ours), worst(pair.linux)),
+        Here::number(faster),
     ]
 }
 
-fn web(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {
+fn web(pairs: &[Pair<'_>]) -> Vec<Here> {
     let pair = &pairs[3];
-    let least = |o: &RunOutput| held(o).into_iter().fold(f64::INFINITY, f64::min);
+    let gb = held(pair.ours);
     let slowest = |o: &RunOutput, of: &[usize]| {
         let slowdowns = of.iter().map(|&i| o.result.tenants[i].slowdown);
         100.0 * (slowdowns.fold(0.0, f64::max) - 1.0)
@@ -346,57 +374,20 @@ fn web(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {
     let throughput =
         |o: &RunOutput| o.result.tenants[0].throughput + o.result.tenants[3].throughput;
     let more = 100.0 * (throughput(pair.ours) / throughput(pair.linux) - 1.0);
-    let all = [0, 1, 2, 3, 4];
     vec![
-        statement(
-            "web",
-            "least GB of a container on Equilibria",
-            "28",
-            format!("{:.1}", least(pair.ours)),
-            least(pair.ours) >= 27.0,
-        ),
-        statement(
-            "web",
-            "partition B's throughput over Linux's, %",
-            "8",
-            format!("{more:.1}"),
-            more >= 2.0,
-        ),
-        statement(
-            "web",
-            "slowest container, % slower than alone, on Equilibria",
-            "under 2",
-            format!("{:.1}", slowest(pair.ours, &all)),
-            slowest(pair.ours, &all) < 2.0,
-        ),
-        statement(
-            "web",
-            "partition B on Linux, % slower than alone",
-            "7.5",
-            format!("{:.1}", slowest(pair.linux, &[0, 3])),
-            slowest(pair.linux, &[0, 3]) >= 2.0,
-        ),
+        Here::number(gb.iter().copied().fold(f64::INFINITY, f64::min)),
+        Here::Numbers(vec![gb[0], gb[3]]),
+        Here::number(more),
+        Here::number(slowest(pair.ours, &[0, 1, 2, 3, 4])),
+        Here::number(slowest(pair.linux, &[0, 3])),
     ]
 }
 
-fn spark(pairs: &[Pair<'_>]) -> Vec<Vec<String>> {
+fn spark(pairs: &[Pair<'_>]) -> Vec<Here> {
     let pair = &pairs[4];
     let of = |o: &RunOutput| o.result.tenants[0].throughput;
-    let ratio = of(pair.ours) / of(pair.linux);
     vec![
-        statement(
-            "tao-spark",
-            "SparkBench's throughput over Linux's",
-            "1.7 (and 11.2 / 4.2 = 2.7)",
-            format!("{ratio:.2}"),
-            ratio >= 1.2,
-        ),
-        statement(
-            "tao-spark",
-            "fast % of SparkBench, on Equilibria and on Linux",
-            "more and steadier",
-            format!("{:.1}, {:.1}", share(pair.ours, 0), share(pair.linux, 0)),
-            share(pair.ours, 0) > share(pair.linux, 0),
-        ),
+        Here::number(of(pair.ours) / of(pair.linux)),
+        more(share(pair.ours, 0), share(pair.linux, 0)),
     ]
 }

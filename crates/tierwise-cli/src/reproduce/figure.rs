@@ -22,7 +22,7 @@ pub struct Row {
 /// A sentence of the paper as numbers: multi-clock gains between `least` and `most` over
 /// `baseline`.
 #[derive(Debug, Clone, Serialize)]
-pub struct Claim {
+pub struct Gain {
     /// The system that it is compared with.
     pub baseline: &'static str,
     /// Smallest published gain of multi-clock, as a share (0.2 is 20 %).
@@ -47,7 +47,7 @@ pub struct Figure {
     /// By program.
     pub rows: Vec<Row>,
     /// The paper's own statement.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<Gain>,
     /// The reason for the difference from the paper's figures.
     pub why: &'static str,
 }
@@ -71,7 +71,7 @@ impl Figure {
             Some(range.map_or((gain, gain), |(a, b)| (a.min(gain), b.max(gain))))
         });
         let ahead = (gains.iter().filter(|&&gain| gain > 0.0).count(), gains.len());
-        self.claims.push(Claim { baseline, least, most, here, ahead });
+        self.claims.push(Gain { baseline, least, most, here, ahead });
     }
 
     /// Prints the figure.

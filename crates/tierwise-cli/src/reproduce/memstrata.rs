@@ -1,6 +1,8 @@
-//! Memstrata (OSDI 2024), figures 5, 6, 10 and 14, on the recorded programs.
+//! Memstrata (OSDI 2024), figures 5, 6, 10 and 14, on the recorded programs; figures 12, 13 and 16
+//! are in [`super::memstrata_lending`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,17 +10,21 @@ use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Pages;
 use tierwise_sim::hardware::Colouring;
-use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec, managed};
 
+use super::claims::{Here, memstrata as claims};
+use super::measurements::{LazyScenario, Measurements};
+use super::memstrata_lending as lending;
+use super::part::{Findings, PaperPart, sheets};
+use super::runs;
 use super::sheet::{FigureSheet, publish};
 use crate::failure::{CommandResult, Failure};
 use crate::input;
-use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 10 (outliers among
-/// tenants) and 14 (hotness).
+/// tenants), 12 (more outliers and dedicated memory), 13 (arrivals), 14 (hotness) and 16
+/// (sensitivity).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise reproduce memstrata\n  \
@@ -31,7 +37,7 @@ pub struct MemstrataCommand {
     /// Directory of the scenarios of the recorded programs.
     #[arg(long, default_value = "scenarios/recorded", value_name = "DIR")]
     scenarios: PathBuf,
-    /// Directory of the mixes of figure 10.
+    /// Directory of the mixes of figures 10, 12, 13 and 16.
     #[arg(long, default_value = "scenarios/memstrata", value_name = "DIR")]
     mixes: PathBuf,
     #[command(flatten)]
@@ -39,7 +45,7 @@ pub struct MemstrataCommand {
 }
 
 /// The figures that can be measured.
-const FIGURES: [u32; 4] = [5, 6, 10, 14];
+const FIGURES: [u32; 7] = [5, 6, 10, 12, 13, 14, 16];
 
 fn figure(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| FIGURES.contains(number));
@@ -47,7 +53,7 @@ fn figure(text: &str) -> Result<u32, String> {
 }
 
 /// The paper's mixed mode: a third of each tenant's memory is dedicated (section 3.2).
-const THIRD: f64 = 1.0 / 3.0;
+pub(super) const THIRD: f64 = 1.0 / 3.0;
 
 /// TPP inside each virtual machine has as much fast memory as the hardware: one half without, two
 /// thirds with dedicated memory (figure 11; section 6).
@@ -61,67 +67,87 @@ const LONGER: u32 = 8;
 /// Slow memory's size beyond the programs': TPP never lacks slow memory.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
 
+/// The mixes of figure 10, each with its outlier last.
+const MIXES: [&str; 3] = ["web-heavy", "data-heavy", "balanced"];
+
+/// The recipes of figure 10, beside TPP in each of six virtual machines.
+const LENDERS: [&str; 3] = ["flat", "flat-memstrata", "flat-karma"];
+
 impl MemstrataCommand {
-    pub fn execute(&self) -> CommandResult {
-        let mut figures = Vec::new();
-        for number in &self.figures {
-            figures.push(match number {
-                5 => self.hardware_tiering()?,
-                6 => self.noisy_neighbour()?,
-                10 => self.mixes()?,
-                _ => self.hotness()?,
-            });
-        }
-        publish("memstrata", &self.paper, &figures)
+    /// The command on the scenarios below a directory.
+    pub fn below(root: &Path, paper: PaperArgs) -> Self {
+        let [scenarios, mixes] =
+            ["scenarios/recorded", "scenarios/memstrata"].map(|path| root.join(path));
+        Self { figures: FIGURES.to_vec(), scenarios, mixes, paper }
     }
 
-    /// Every recorded program's scenario, and its name.
-    fn programs(&self) -> Result<Vec<Scenario>, Failure> {
+    pub fn execute(&self) -> CommandResult {
+        publish("memstrata", &self.paper, &sheets(&self.parts(), self.paper.seed)?)
+    }
+
+    /// The paper's parts.
+    pub fn parts(&self) -> Vec<PaperPart<'_>> {
+        self.figures.iter().map(|&number| self.part(number)).collect()
+    }
+
+    fn part(&self, number: u32) -> PaperPart<'_> {
+        // A directory that cannot be read is reported when the part is measured.
+        let programs = self.files().map_or(0, |files| files.len());
+        match number {
+            5 => PaperPart {
+                name: "memstrata-5",
+                claims: claims::HARDWARE_TIERING,
+                jobs: programs * 5,
+                measure: Box::new(|m| self.hardware_tiering(m)),
+            },
+            6 => PaperPart {
+                name: "memstrata-6",
+                claims: claims::NEIGHBOUR,
+                jobs: programs * 2,
+                measure: Box::new(|m| self.noisy_neighbour(m)),
+            },
+            10 => PaperPart {
+                name: "memstrata-10",
+                claims: claims::MIXES,
+                jobs: MIXES.len() * (6 + LENDERS.len()),
+                measure: Box::new(|m| self.mixes(m)),
+            },
+            14 => PaperPart {
+                name: "memstrata-14",
+                claims: claims::HOTNESS,
+                jobs: programs * 2,
+                measure: Box::new(|m| self.hotness(m)),
+            },
+            other => lending::part(&self.mixes, other),
+        }
+    }
+
+    /// The files of the recorded programs' scenarios, sorted.
+    fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(&self.scenarios)
             .map_err(|error| Failure::User(format!("{}: {error}", self.scenarios.display())))?
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.extension().is_some_and(|e| e == "toml"))
             .collect();
         files.sort();
+        Ok(files)
+    }
+
+    /// Every recorded program's scenario.
+    fn programs(&self) -> Result<Vec<Scenario>, Failure> {
+        let files = self.files()?;
         files.iter().map(|file| Ok(managed::overlapped(input::scenario(file)?))).collect()
     }
 
-    /// Returns slowdowns in percent of each program by each system. A system makes its scenario
-    /// from the program's.
-    fn slowdowns(&self, programs: &[Scenario], systems: &[System]) -> Result<Vec<Row>, Failure> {
-        let progress = RunProgress::new(programs.len() * systems.len());
-        let one = |scenario: &Scenario| {
-            let base = Prepared::load(managed::flat(scenario, 0.0, Colouring::Isolated))?;
-            let of = |system: &System| {
-                let job = progress.job(&scenario.name, system.name);
-                let prepared = (system.prepare)(scenario, &base)?;
-                let slowdown = self.all_slowdowns(&prepared, system.recipe)?[0];
-                job.done();
-                Ok(slowdown)
-            };
-            let percent = systems.iter().map(of).collect::<Result<Vec<f64>, Failure>>()?;
-            Ok(Row { name: scenario.name.clone(), percent })
-        };
-        programs.par_iter().map(one).collect()
-    }
-
-    /// Returns every tenant's slowdown in percent; there is at least one.
-    fn all_slowdowns(&self, prepared: &Prepared, recipe: &str) -> Result<Vec<f64>, Failure> {
-        let recipe = Recipe::named(recipe)?;
-        let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
-        let output = run(prepared, &recipe, &options, &mut |_| ())?;
-        Ok(output.result.tenants.iter().map(|t| (t.slowdown - 1.0) * 100.0).collect())
-    }
-
-    fn hardware_tiering(&self) -> Result<FigureSheet, Failure> {
+    fn hardware_tiering(&self, m: &Measurements) -> Result<Findings, Failure> {
         let systems = [
-            System { name: "cxl only", recipe: "smem-all", prepare: |s, _| ordinary(s, HALF) },
-            System { name: "hw-tiered", recipe: "flat", prepare: |_, base| managed(base, 0.0) },
-            System { name: "mixed", recipe: "flat", prepare: |_, base| managed(base, THIRD) },
-            System { name: "2lm", recipe: "2lm", prepare: |s, _| cached(s) },
-            System { name: "tpp 50 %", recipe: "tpp", prepare: |s, _| ordinary(s, HALF) },
+            System { name: "cxl only", recipe: "smem-all", setting: |_, p| Ok(p.ordinary(HALF)) },
+            System { name: "hw-tiered", recipe: "flat", setting: |_, p| Ok(p.managed(0.0)) },
+            System { name: "mixed", recipe: "flat", setting: |_, p| Ok(p.managed(THIRD)) },
+            System { name: "2lm", recipe: "2lm", setting: |_, p| Ok(p.cached()) },
+            System { name: "tpp 50 %", recipe: "tpp", setting: |_, p| Ok(p.ordinary(HALF)) },
         ];
-        let rows = self.slowdowns(&self.programs()?, &systems)?;
+        let rows = slowdowns(m, &self.programs()?, &systems)?;
         let paper = "at most 5 % slower: 73 % of the programs hardware-tiered, 82 % mixed; at \
                      most 10 %: 86 % and 95 %; more than 50 %: 17 % with TPP";
         let title = "Figure 5: slowdown against local memory only, in percent";
@@ -129,23 +155,25 @@ impl MemstrataCommand {
         for limit in [5.0, 10.0, 50.0] {
             sheet.rows.push(within(limit, &rows));
         }
-        Ok(sheet)
+        let both = |limit| Here::Numbers([1, 2].map(|i| share_within(limit, &rows, i)).to_vec());
+        let here = vec![both(5.0), both(10.0), Here::number(100.0 - share_within(50.0, &rows, 4))];
+        Ok(Findings::sheet(sheet, here))
     }
 
-    fn noisy_neighbour(&self) -> Result<FigureSheet, Failure> {
+    fn noisy_neighbour(&self, m: &Measurements) -> Result<Findings, Failure> {
         let systems = [
             System {
                 name: "isolated",
                 recipe: "flat",
-                prepare: |s, base| neighbour(s, base, Colouring::Isolated),
+                setting: |m, p| p.beside_noise(m, Colouring::Isolated),
             },
             System {
                 name: "conflicting",
                 recipe: "flat",
-                prepare: |s, base| neighbour(s, base, Colouring::Conflicting),
+                setting: |m, p| p.beside_noise(m, Colouring::Conflicting),
             },
         ];
-        let mut rows = self.slowdowns(&self.programs()?, &systems)?;
+        let mut rows = slowdowns(m, &self.programs()?, &systems)?;
         // The figure's own measure: conflicting against isolated.
         rows.iter_mut().for_each(|row| {
             let [isolated, conflicting] = [row.percent[0], row.percent[1]];
@@ -156,70 +184,103 @@ impl MemstrataCommand {
         let systems = ["isolated", "conflicting", "by conflicts"];
         let mut sheet = table(title, paper, "program", systems.into_iter(), &rows);
         sheet.rows.push(within(10.0, &rows));
-        Ok(sheet)
+        let here = vec![Here::number(100.0 - share_within(10.0, &rows, 2))];
+        Ok(Findings::sheet(sheet, here))
     }
 
-    fn mixes(&self) -> Result<FigureSheet, Failure> {
-        let mixes = ["web-heavy", "data-heavy", "balanced"];
-        let progress = RunProgress::new(mixes.len());
-        let of = |mix: &&str| {
-            let job = progress.job(mix, "figure 10");
-            let rows = self.mix(mix)?;
-            job.done();
-            Ok(rows)
-        };
-        let rows: Vec<Vec<Row>> = mixes.par_iter().map(of).collect::<Result<_, Failure>>()?;
-        let rows = rows.concat();
+    fn mixes(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let mixes: Vec<Vec<Slowdowns>> =
+            MIXES.par_iter().map(|mix| self.mix(m, mix)).collect::<Result<_, Failure>>()?;
+        let rows = mixes.concat();
         let systems = ["tpp 67 %", "hw-tiered", "memstrata", "karma"];
         let paper = "the worst tenant, hardware-tiered: 35 %; with Memstrata: below 6 %";
         let title =
             "Figure 10: slowdown of each tenant, a third of the memory dedicated, in percent";
         let mut sheet = table(title, paper, "mix: tenant", systems.into_iter(), &rows);
         sheet.rows.push(worst(&rows));
-        Ok(sheet)
+        let outlier = |mix: &Vec<Slowdowns>| mix.last().map_or(f64::NAN, |row| row.percent[2]);
+        let here = vec![
+            Here::number(greatest(&rows, 1)),
+            Here::number(greatest(&rows, 2)),
+            Here::numbers(mixes.iter().map(outlier).collect(), "a mix has no tenant"),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
 
     /// The tenants of a mix.
-    fn mix(&self, mix: &str) -> Result<Vec<Row>, Failure> {
-        let scenario = input::scenario(&self.mixes.join(format!("{mix}.toml")))?;
-        let scenario = managed::overlapped(scenario);
-        let mixed = Prepared::load(scenario.clone())?;
-        let mut columns = vec![self.tpp(&scenario)?];
-        for recipe in ["flat", "flat-memstrata", "flat-karma"] {
-            columns.push(self.all_slowdowns(&mixed, recipe)?);
+    fn mix(&self, m: &Measurements, mix: &str) -> Result<Vec<Slowdowns>, Failure> {
+        let scenario = managed::overlapped(runs::scenario(&self.mixes, mix)?);
+        let mixed = LazyScenario::new(scenario.clone());
+        let mut columns = vec![tpp(m, &scenario)?];
+        for recipe in LENDERS {
+            columns.push(all_slowdowns(m, &mixed, &Recipe::named(recipe)?)?);
         }
-        let row = |(i, workload): (usize, &WorkloadSpec)| Row {
+        let row = |(i, workload): (usize, &WorkloadSpec)| Slowdowns {
             name: format!("{mix}: {}", workload.name),
             percent: columns.iter().map(|column| column[i]).collect(),
         };
         Ok(scenario.workloads.iter().enumerate().map(row).collect())
     }
 
-    /// Returns the slowdowns with TPP inside each virtual machine: every tenant alone with two
-    /// thirds of its memory fast (section 6).
-    fn tpp(&self, mix: &Scenario) -> Result<Vec<f64>, Failure> {
-        let alone = |workload: &WorkloadSpec| {
-            let scenario = Scenario { workloads: vec![workload.clone()], ..mix.clone() };
-            Ok(self.all_slowdowns(&ordinary(&scenario, 1.0 - THIRD)?, "tpp")?[0])
-        };
-        mix.workloads.iter().map(alone).collect()
-    }
-
-    fn hotness(&self) -> Result<FigureSheet, Failure> {
-        let mixed = |_: &Scenario, base: &Prepared| managed(base, THIRD);
+    fn hotness(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let mixed = |_: &Measurements, program: &Program| Ok(program.managed(THIRD));
         let systems = [
-            System { name: "random", recipe: "flat-memstrata", prepare: mixed },
-            System { name: "by hotness", recipe: "flat-memstrata-hotness", prepare: mixed },
+            System { name: "random", recipe: "flat-memstrata", setting: mixed },
+            System { name: "by hotness", recipe: "flat-memstrata-hotness", setting: mixed },
         ];
-        let rows = self
-            .slowdowns(&self.programs()?.into_iter().map(longer).collect::<Vec<_>>(), &systems)?;
+        let programs: Vec<Scenario> = self.programs()?.into_iter().map(longer).collect();
+        let rows = slowdowns(m, &programs, &systems)?;
         let paper = "marginal benefits by hotness, and some programs slower";
         let title = "Figure 14: dedicated pages at random and by hotness, slowdown in percent";
         let mut sheet = table(title, paper, "program", systems.iter().map(|s| s.name), &rows);
         sheet.rows.push(within(5.0, &rows));
         sheet.rows.push(worst(&rows));
-        Ok(sheet)
+        let gains: Vec<f64> = rows.iter().map(|row| row.percent[0] - row.percent[1]).collect();
+        let mean = gains.iter().sum::<f64>() / gains.len().max(1) as f64;
+        let slower = gains.iter().filter(|&&gain| gain < 0.0).count();
+        let seen = format!("{mean:.2} points in the mean, {slower} programs slower");
+        Ok(Findings::sheet(sheet, vec![Here::Holds(mean.abs() <= 1.0 && slower > 0, seen)]))
     }
+}
+
+/// Returns the slowdowns with TPP inside each virtual machine: every tenant alone with two thirds
+/// of its memory fast (section 6).
+fn tpp(m: &Measurements, mix: &Scenario) -> Result<Vec<f64>, Failure> {
+    let recipe = Recipe::named("tpp")?;
+    let alone = |workload: &WorkloadSpec| {
+        let scenario = Scenario { workloads: vec![workload.clone()], ..mix.clone() };
+        Ok(all_slowdowns(m, &ordinary(&scenario, 1.0 - THIRD), &recipe)?[0])
+    };
+    mix.workloads.iter().map(alone).collect()
+}
+
+/// Returns slowdowns in percent of each program by each system.
+fn slowdowns(
+    m: &Measurements,
+    programs: &[Scenario],
+    systems: &[System],
+) -> Result<Vec<Slowdowns>, Failure> {
+    let one = |scenario: &Scenario| {
+        let base = LazyScenario::new(managed::flat(scenario, 0.0, Colouring::Isolated));
+        let program = Program { scenario, base: Arc::new(base) };
+        let of = |system: &System| {
+            let setting = (system.setting)(m, &program)?;
+            Ok(all_slowdowns(m, &setting, &Recipe::named(system.recipe)?)?[0])
+        };
+        let percent = systems.iter().map(of).collect::<Result<Vec<f64>, Failure>>()?;
+        Ok(Slowdowns { name: scenario.name.clone(), percent })
+    };
+    programs.par_iter().map(one).collect()
+}
+
+/// Returns every tenant's slowdown in percent; there is at least one.
+pub(super) fn all_slowdowns(
+    m: &Measurements,
+    setting: &LazyScenario,
+    recipe: &Recipe,
+) -> Result<Vec<f64>, Failure> {
+    let output = m.run(setting, recipe, None)?;
+    Ok(output.result.tenants.iter().map(|t| (t.slowdown - 1.0) * 100.0).collect())
 }
 
 /// Makes the program run [`LONGER`]: a single pass with longer windows, a loop with more rounds.
@@ -234,21 +295,21 @@ fn longer(mut scenario: Scenario) -> Scenario {
 
 /// A program's slowdowns, by system.
 #[derive(Debug, Clone)]
-struct Row {
-    name: String,
-    percent: Vec<f64>,
+pub(super) struct Slowdowns {
+    pub(super) name: String,
+    pub(super) percent: Vec<f64>,
 }
 
-fn table<'a>(
+pub(super) fn table<'a>(
     title: &str,
     paper: &'static str,
     what: &'a str,
     systems: impl Iterator<Item = &'a str>,
-    rows: &[Row],
+    rows: &[Slowdowns],
 ) -> FigureSheet {
     let head: Vec<&str> = std::iter::once(what).chain(systems).collect();
     let mut sheet = FigureSheet::new(title, paper, &head);
-    let cells = |row: &Row| {
+    let cells = |row: &Slowdowns| {
         let percent = row.percent.iter().map(|percent| format!("{percent:.1}"));
         std::iter::once(row.name.clone()).chain(percent).collect()
     };
@@ -257,63 +318,89 @@ fn table<'a>(
 }
 
 /// Applies `of` to all slowdowns of each system.
-fn summary(name: String, rows: &[Row], of: impl Fn(&[f64]) -> String) -> Vec<String> {
+fn summary(name: String, rows: &[Slowdowns], of: impl Fn(&[f64]) -> String) -> Vec<String> {
     let systems = rows.first().map_or(0, |row| row.percent.len());
     let column = |i: usize| rows.iter().map(|row| row.percent[i]).collect::<Vec<f64>>();
     std::iter::once(name).chain((0..systems).map(|i| of(&column(i)))).collect()
 }
 
 /// Returns the share of the programs whose slowdown is within the limit.
-fn within(limit: f64, rows: &[Row]) -> Vec<String> {
+fn within(limit: f64, rows: &[Slowdowns]) -> Vec<String> {
     summary(format!("at most {limit} % slower"), rows, |all| {
         let count = all.iter().filter(|&&percent| percent <= limit).count();
         format!("{:.0} % of them", 100.0 * count as f64 / all.len().max(1) as f64)
     })
 }
 
-fn worst(rows: &[Row]) -> Vec<String> {
+/// The share of the programs whose slowdown by a system is within the limit, in percent.
+fn share_within(limit: f64, rows: &[Slowdowns], system: usize) -> f64 {
+    let count = rows.iter().filter(|row| row.percent[system] <= limit).count();
+    100.0 * count as f64 / rows.len().max(1) as f64
+}
+
+/// The greatest slowdown by a system.
+pub(super) fn greatest(rows: &[Slowdowns], system: usize) -> f64 {
+    rows.iter().map(|row| row.percent[system]).fold(0.0, f64::max)
+}
+
+pub(super) fn worst(rows: &[Slowdowns]) -> Vec<String> {
     summary("the worst".to_owned(), rows, |all| {
         format!("{:.1}", all.iter().copied().fold(0.0, f64::max))
     })
 }
 
-/// A system of a figure: its machine and its recipe.
-struct System {
-    name: &'static str,
-    recipe: &'static str,
-    prepare: fn(&Scenario, &Prepared) -> Result<Prepared, Failure>,
+/// A recorded program, and its setting with everything managed.
+struct Program<'a> {
+    scenario: &'a Scenario,
+    base: Arc<LazyScenario>,
 }
 
-/// Returns a machine that software manages, with this share of the resident set in fast memory.
-fn ordinary(scenario: &Scenario, fast: f64) -> Result<Prepared, Failure> {
-    let mut scenario = scenario.clone();
-    scenario.machine.hardware = None;
-    scenario.sizes = vec![TierSize::ShareOfResident(fast), ROOMY];
-    Ok(Prepared::load(scenario)?)
-}
+impl Program<'_> {
+    /// The program on a machine that software manages.
+    fn ordinary(&self, fast: f64) -> LazyScenario {
+        ordinary(self.scenario, fast)
+    }
 
-/// Returns the program in Flat Memory Mode with another share of dedicated memory.
-fn managed(base: &Prepared, dedicated: f64) -> Result<Prepared, Failure> {
-    Ok(base.resized(managed::sizes(dedicated))?)
-}
+    /// The program in Flat Memory Mode with another share of dedicated memory.
+    fn managed(&self, dedicated: f64) -> LazyScenario {
+        self.base.resized(managed::sizes(dedicated))
+    }
 
-/// Returns the program behind a cache as large as Flat Memory Mode's fast memory.
-fn cached(scenario: &Scenario) -> Result<Prepared, Failure> {
-    Ok(Prepared::load(managed::two_level(scenario))?)
+    /// The program behind a cache as large as Flat Memory Mode's fast memory.
+    fn cached(&self) -> LazyScenario {
+        LazyScenario::new(managed::two_level(self.scenario))
+    }
+
+    /// The program beside a noisy neighbour of its size.
+    fn beside_noise(
+        &self,
+        m: &Measurements,
+        colouring: Colouring,
+    ) -> Result<LazyScenario, Failure> {
+        let base = m.keys().scenario(self.base.scenario());
+        let pages = m.once("resident", &[&base], || Ok(self.base.prepared()?.resident_pages()))?;
+        let resident = Pages(pages).in_bytes(self.base.scenario().machine.page_size);
+        let mut both = managed::flat(self.scenario, 0.0, colouring);
+        both.workloads.push(managed::noisy_neighbour(resident));
+        both.duration = Some(NOISE);
+        Ok(LazyScenario::new(both))
+    }
 }
 
 /// Duration of the neighbour's noise, which never ends by itself.
 const NOISE: Duration = Duration::from_secs(60);
 
-/// Returns the program beside a noisy neighbour of its size.
-fn neighbour(
-    scenario: &Scenario,
-    base: &Prepared,
-    colouring: Colouring,
-) -> Result<Prepared, Failure> {
-    let resident = Pages(base.resident_pages()).in_bytes(base.machine().page_size);
-    let mut both = managed::flat(scenario, 0.0, colouring);
-    both.workloads.push(managed::noisy_neighbour(resident));
-    both.duration = Some(NOISE);
-    Ok(Prepared::load(both)?)
+/// A system of a figure: its machine and its recipe.
+struct System {
+    name: &'static str,
+    recipe: &'static str,
+    setting: fn(&Measurements, &Program<'_>) -> Result<LazyScenario, Failure>,
+}
+
+/// Returns a machine that software manages, with this share of the resident set in fast memory.
+fn ordinary(scenario: &Scenario, fast: f64) -> LazyScenario {
+    let mut scenario = scenario.clone();
+    scenario.machine.hardware = None;
+    scenario.sizes = vec![TierSize::ShareOfResident(fast), ROOMY];
+    LazyScenario::new(scenario)
 }

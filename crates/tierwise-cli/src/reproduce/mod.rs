@@ -1,11 +1,17 @@
 //! `tierwise reproduce`: measures published figures again. One file per paper.
 
+mod all;
+mod claims;
 mod equilibria;
 mod figure;
+mod measurements;
 mod memstrata;
+mod memstrata_lending;
 mod mtat;
 mod multi_clock;
 mod multi_clock_stores;
+mod page;
+mod part;
 mod runs;
 mod sheet;
 
@@ -18,7 +24,8 @@ use crate::failure::CommandResult;
 #[command(after_help = "EXAMPLE\n  \
                   tierwise reproduce multi-clock\n  \
                   tierwise reproduce mtat --services redis\n  \
-                  tierwise reproduce equilibria --json")]
+                  tierwise reproduce equilibria --json\n  \
+                  tierwise reproduce all --page docs/reproduction.md")]
 pub struct Reproduce {
     #[command(subcommand)]
     paper: Paper,
@@ -30,6 +37,7 @@ enum Paper {
     Equilibria(equilibria::EquilibriaCommand),
     Mtat(mtat::MtatCommand),
     Memstrata(memstrata::MemstrataCommand),
+    All(all::AllCommand),
 }
 
 impl Reproduce {
@@ -39,6 +47,7 @@ impl Reproduce {
             Paper::Equilibria(paper) => paper.execute(),
             Paper::Mtat(paper) => paper.execute(),
             Paper::Memstrata(paper) => paper.execute(),
+            Paper::All(papers) => papers.execute(),
         }
     }
 }

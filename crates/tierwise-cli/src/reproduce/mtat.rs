@@ -1,6 +1,6 @@
 //! MTAT (Middleware 2025), figures 1, 2, 5, 6, 8 and 9, on scenarios/mtat.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -12,15 +12,16 @@ use tierwise_sim::requests::knee::Placed;
 use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tier::TierCosts;
 use tierwise_sim::result::RunOutput;
-use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, WorkloadSource};
 use tierwise_sim::windows::{LoadedTrace, Shape};
 use tierwise_trace::reader::TraceReader;
 
+use super::claims::{Here, mtat as claims};
+use super::measurements::{LazyScenario, Measurements};
+use super::part::{Findings, PaperPart, sheets};
 use super::runs::{self, best_effort, fast_gb};
 use super::sheet::{FigureSheet, publish};
 use crate::failure::{CommandResult, Failure};
-use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
@@ -64,7 +65,19 @@ const COARSE: f64 = 0.02;
 /// The paper's claim for MTAT, and all of FMEM_ALL's load: tried first.
 const NEAR: [f64; 2] = [1.0, 0.99];
 
+/// The services, in the order of table 1.
+const SERVICES: [&str; 4] = ["redis", "memcached", "mongodb", "silo"];
+
+/// The steady loads of figure 9.
+const LOADS: [f64; 3] = [0.2, 0.5, 0.8];
+
 impl MtatCommand {
+    /// The command on the scenarios and traces below a directory.
+    pub fn below(root: &Path, paper: PaperArgs) -> Self {
+        let [scenarios, traces] = ["scenarios/mtat", "traces"].map(|path| root.join(path));
+        Self { scenarios, traces, services: SERVICES.map(str::to_owned).to_vec(), paper }
+    }
+
     pub fn execute(&self) -> CommandResult {
         for name in &self.services {
             if ServicePreset::named(name).is_none() {
@@ -73,44 +86,127 @@ impl MtatCommand {
                 return Err(Failure::User(problem));
             }
         }
-        let scenarios = self
-            .services
-            .iter()
-            .map(|name| runs::scenario(&self.scenarios, name))
-            .collect::<Result<Vec<_>, _>>()?;
-        let recipes = runs::recipes(&POLICIES)?;
-        let figure_1 = self.figure_1()?;
-        let (scenarios, figure_8) = self.figure_8(&scenarios, &recipes)?;
-        let ramp = runs::all(&scenarios, &recipes, self.paper.seed)?;
-        let sheets = [
-            figure_1,
-            self.figure_2(&scenarios[0])?,
-            self.figure_5(&ramp),
-            self.figure_6(&ramp),
-            figure_8,
-            self.figure_9(&scenarios[0], &recipes)?,
-        ];
-        publish("mtat", &self.paper, &sheets)
+        publish("mtat", &self.paper, &sheets(&self.parts(), self.paper.seed)?)
     }
 
-    fn figure_1(&self) -> Result<FigureSheet, Failure> {
+    /// The paper's parts. All but the first need the load that FMEM_ALL sustains; the first to be
+    /// measured searches it for all.
+    pub fn parts(&self) -> Vec<PaperPart<'_>> {
+        let services = self.services.len();
+        vec![
+            PaperPart {
+                name: "mtat-1",
+                claims: claims::KNEES,
+                jobs: services,
+                measure: Box::new(|m| self.figure_1(m)),
+            },
+            PaperPart {
+                name: "mtat-2",
+                claims: claims::MEMTIS,
+                jobs: 2,
+                measure: Box::new(|m| self.figure_2(m)),
+            },
+            PaperPart {
+                name: "mtat-5",
+                claims: claims::RAMP,
+                jobs: services * (1 + POLICIES.len()),
+                measure: Box::new(|m| self.figure_5(m)),
+            },
+            PaperPart {
+                name: "mtat-6",
+                claims: claims::BEST_EFFORT,
+                jobs: services * (1 + POLICIES.len()),
+                measure: Box::new(|m| self.figure_6(m)),
+            },
+            PaperPart {
+                name: "mtat-8",
+                claims: claims::MAXIMUM_LOAD,
+                jobs: services * POLICIES.len(),
+                measure: Box::new(|m| self.figure_8(m)),
+            },
+            PaperPart {
+                name: "mtat-9",
+                claims: claims::STEADY,
+                jobs: 1 + LOADS.len() * POLICIES.len(),
+                measure: Box::new(|m| self.figure_9(m)),
+            },
+        ]
+    }
+
+    /// The scenarios of some services, each with the ramp to FMEM_ALL's maximum load, and this load
+    /// as a share of the published one.
+    fn sustained(
+        &self,
+        m: &Measurements,
+        services: &[String],
+    ) -> Result<Vec<(Scenario, f64)>, Failure> {
+        let recipe = &runs::recipes(&[FMEM_ALL])?[0];
+        let one = |name: &String| {
+            let scenario = runs::scenario(&self.scenarios, name)?;
+            let load = search(m, &scenario, recipe, &[], FINE)?;
+            Ok((runs::with_load(&scenario, load), load))
+        };
+        services.par_iter().map(one).collect()
+    }
+
+    /// Every policy under the ramp to FMEM_ALL's maximum load, by service.
+    fn ramp(&self, m: &Measurements) -> Result<Vec<Vec<RunOutput>>, Failure> {
+        let scenarios: Vec<Scenario> =
+            self.sustained(m, &self.services)?.into_iter().map(|(scenario, _)| scenario).collect();
+        runs::all(m, &scenarios, &runs::recipes(&POLICIES)?)
+    }
+
+    fn figure_1(&self, m: &Measurements) -> Result<Findings, Failure> {
         let paper = "the knee lies at the maximum load of table 1 with everything fast, and \
                      throughput falls monotonically with less fast memory";
         let head = ["service", "published", "100 % fast", "75 %", "50 %", "25 %", "0 %"];
         let mut sheet =
             FigureSheet::new("Figure 1: maximum load (KRPS) over fast memory", paper, &head);
-        let row = |name: &String| self.knees(ServicePreset::named(name).unwrap_or(&PRESETS[0]));
-        sheet.rows = self.services.par_iter().map(row).collect::<Result<_, Failure>>()?;
-        Ok(sheet)
+        let knees = |name: &String| {
+            let preset = ServicePreset::named(name).unwrap_or(&PRESETS[0]);
+            let trace = preset.trace().map(|trace| m.keys().file(&self.trace(trace)));
+            let inputs = [preset.name, trace.as_deref().unwrap_or(""), &m.seed.to_string()];
+            let knees: Vec<f64> = m.job(preset.name, "knees", |_| {
+                m.once("knees", &inputs, || self.knees(preset, m.seed))
+            })?;
+            Ok((preset, knees))
+        };
+        let all: Vec<(&ServicePreset, Vec<f64>)> =
+            self.services.par_iter().map(knees).collect::<Result<_, Failure>>()?;
+        for (preset, knees) in &all {
+            let mut row = vec![preset.name.to_owned(), krps(preset.max_per_second)];
+            row.extend(knees.iter().map(|&knee| krps(knee)));
+            sheet.rows.push(row);
+        }
+        let falls = |knees: &[f64]| knees.windows(2).all(|pair| pair[1] <= pair[0]);
+        let falling = all.iter().filter(|(_, knees)| falls(knees)).count();
+        let here = vec![
+            self.of_all(all.iter().map(|(_, knees)| knees[0] * 1e-3).collect()),
+            Here::Holds(falling == all.len(), format!("on {falling} of {}", all.len())),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
 
-    fn knees(&self, preset: &ServicePreset) -> Result<Vec<String>, Failure> {
+    /// Figures of all services, in the order of table 1.
+    fn of_all(&self, figures: Vec<f64>) -> Here {
+        if self.services == SERVICES {
+            Here::Numbers(figures)
+        } else {
+            Here::NotMeasured("--services names others".into())
+        }
+    }
+
+    fn trace(&self, name: &str) -> PathBuf {
+        self.traces.join(format!("{name}.twt"))
+    }
+
+    /// Requests per second that a service sustains with all of it fast, three quarters, and so on.
+    fn knees(&self, preset: &ServicePreset, seed: u64) -> Result<Vec<f64>, Failure> {
         let wrong = |e: &dyn std::fmt::Display| Failure::User(format!("{}: {e}", preset.name));
         let windows = match preset.trace() {
             None => Vec::new(),
             Some(trace) => {
-                let file = self.traces.join(format!("{trace}.twt"));
-                let mut reader = TraceReader::open(&file).map_err(|e| wrong(&e))?;
+                let mut reader = TraceReader::open(&self.trace(trace)).map_err(|e| wrong(&e))?;
                 LoadedTrace::read(&mut reader, None, Shape::default())
                     .map_err(|e| wrong(&e))?
                     .windows
@@ -119,23 +215,22 @@ impl MtatCommand {
         let mix = preset.mix(preset.units(Bytes(1 << 20)), &windows).map_err(|e| wrong(&e))?;
         let latency = [FAST_NS, SLOW_NS];
         let costs = TierCosts { load_ns: &latency, store_ns: &latency };
-        let mut row = vec![preset.name.to_owned(), krps(preset.max_per_second)];
-        for quarters in (0..=4).rev() {
+        let knee = |quarters: u32| {
             let tier_of = mix.hottest_fast(mix.units * quarters / 4);
             // A second holds 11,000 requests of the slowest, a million of the fastest; ten show a
             // queue that grows.
-            let (time, seed) = (Duration::from_secs(10), self.paper.seed);
+            let time = Duration::from_secs(10);
             let placed = Placed { preset, mix: &mix, costs, tier_of: &tier_of, time, seed };
-            row.push(krps(placed.max_load().map_err(|e| wrong(&e))?));
-        }
-        Ok(row)
+            placed.max_load().map_err(|e| wrong(&e))
+        };
+        (0..=4).rev().map(knee).collect()
     }
 
     /// Redis and SSSP alone, under MEMTIS.
-    fn figure_2(&self, scenario: &Scenario) -> Result<FigureSheet, Failure> {
-        let mut pair = scenario.clone();
+    fn figure_2(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let (mut pair, _) = self.first(m)?;
         pair.workloads.truncate(2);
-        let output = &runs::all(&[pair], &runs::recipes(&["memtis"])?, self.paper.seed)?[0][0];
+        let output = &runs::all(m, &[pair], &runs::recipes(&["memtis"])?)?[0][0];
         let paper = "under MEMTIS, Redis keeps less than 10 % of its data in fast memory and \
                      violates its SLO at the load that 25 % would sustain";
         let head = ["until", "requests/s", "P99 ms", "fast share of Redis %"];
@@ -152,10 +247,18 @@ impl MtatCommand {
                 format!("{:.1}", 100.0 * fast as f64 / all.max(1) as f64),
             ]);
         }
-        Ok(sheet)
+        Ok(Findings::sheet(sheet, busiest(output)))
     }
 
-    fn figure_5(&self, ramp: &[Vec<RunOutput>]) -> FigureSheet {
+    /// The first service's scenario with FMEM_ALL's load, and the load.
+    fn first(&self, m: &Measurements) -> Result<(Scenario, f64), Failure> {
+        let first = self.sustained(m, &self.services[..1])?.into_iter().next();
+        first
+            .ok_or_else(|| Failure::User("--services: found none; allowed: one or more".to_owned()))
+    }
+
+    fn figure_5(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let ramp = &self.ramp(m)?;
         let paper = "MTAT keeps the SLO under the load of figure 7 for all four services; MEMTIS \
                      and TPP violate it like smem-all, TPP worse";
         let head = ["service", "policy", "P99 ms", "SLO ms", "seconds above", "fast GB each 20 s"];
@@ -178,10 +281,27 @@ impl MtatCommand {
                 ]);
             }
         }
-        sheet
+        let over_slo = |policy| {
+            let of = |outputs: &Vec<RunOutput>| {
+                let latency = of_policy(outputs, policy)?.result.tenants.first()?.latency?;
+                Some(latency.p99_ms / latency.slo_ms)
+            };
+            ramp.iter().filter_map(of).collect::<Vec<f64>>()
+        };
+        let (tpp, slow) = (over_slo("tpp"), over_slo("smem-all"));
+        let worse = tpp.iter().zip(&slow).filter(|(tpp, slow)| tpp > slow).count();
+        let all = tpp.len() == slow.len() && worse == slow.len();
+        let here = vec![
+            Here::numbers(over_slo("mtat"), NO_REQUESTS),
+            Here::numbers(over_slo("mtat-lc-only"), NO_REQUESTS),
+            Here::numbers(over_slo("memtis"), NO_REQUESTS),
+            Here::Holds(all, format!("on {worse} of {}", slow.len())),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
 
-    fn figure_6(&self, ramp: &[Vec<RunOutput>]) -> FigureSheet {
+    fn figure_6(&self, m: &Measurements) -> Result<Findings, Failure> {
+        let ramp = &self.ramp(m)?;
         let paper = "fairness: MTAT about 3 times TPP and 1.4 times MEMTIS; throughput: MTAT 18 % \
                      and MTAT (LC only) 7 % below MEMTIS";
         let head = ["service", "policy", "smallest NP", "over MEMTIS", "throughput over MEMTIS"];
@@ -189,16 +309,24 @@ impl MtatCommand {
         for (service, outputs) in self.services.iter().zip(ramp) {
             sheet.rows.extend(against_memtis(service, outputs));
         }
-        sheet
+        let over = |of: &dyn Fn(&RunOutput) -> f64, policy, than| {
+            let ratio = |outputs: &Vec<RunOutput>| {
+                Some(of(of_policy(outputs, policy)?) / of(of_policy(outputs, than)?))
+            };
+            let ratios: Vec<f64> = ramp.iter().filter_map(ratio).collect();
+            Here::numbers(vec![geometric_mean(&ratios)], "no service was measured")
+        };
+        let here = vec![
+            over(&fairness, "mtat", "tpp"),
+            over(&fairness, "mtat", "memtis"),
+            over(&throughput, "mtat", "memtis"),
+            over(&throughput, "mtat-lc-only", "memtis"),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
 
-    /// Runs the scenarios, each with the ramp to FMEM_ALL's maximum load, and returns each recipe's
-    /// share of it.
-    fn figure_8(
-        &self,
-        scenarios: &[Scenario],
-        recipes: &[Recipe],
-    ) -> Result<(Vec<Scenario>, FigureSheet), Failure> {
+    /// Searches each recipe's share of the ramp to FMEM_ALL's maximum load.
+    fn figure_8(&self, m: &Measurements) -> Result<Findings, Failure> {
         let paper = "relative to FMEM_ALL: MTAT above 99 %, MEMTIS about 85 %, TPP about 70 % \
                      (geometric means)";
         let mut head = vec!["service", "FMEM_ALL, of the published"];
@@ -208,81 +336,36 @@ impl MtatCommand {
             paper,
             &head,
         );
-        let progress = RunProgress::new(scenarios.len() * recipes.len());
-        let search = |scenario: &Scenario, recipe: &Recipe, near: &[f64], fine: f64| {
-            let mut job = progress.job(&scenario.name, recipe.name());
-            let load = self.max_load(scenario, recipe, near, fine, &mut |share| job.reached(share));
-            job.done();
-            load
-        };
-        let sustained: Vec<f64> = scenarios
-            .par_iter()
-            .map(|scenario| search(scenario, &recipes[0], &[], FINE))
-            .collect::<Result<_, Failure>>()?;
-        let scenarios: Vec<Scenario> =
-            scenarios.iter().zip(&sustained).map(|(s, &load)| runs::with_load(s, load)).collect();
+        let recipes = runs::recipes(&POLICIES[1..])?;
+        let sustained = self.sustained(m, &self.services)?;
         let pairs: Vec<(&Scenario, &Recipe)> =
-            scenarios.iter().flat_map(|s| recipes[1..].iter().map(move |r| (s, r))).collect();
+            sustained.iter().flat_map(|(s, _)| recipes.iter().map(move |r| (s, r))).collect();
         let loads = pairs
             .par_iter()
-            .map(|(scenario, recipe)| search(scenario, recipe, &NEAR, COARSE))
+            .map(|(scenario, recipe)| search(m, scenario, recipe, &NEAR, COARSE))
             .collect::<Result<Vec<f64>, Failure>>()?;
-        let of_each = loads.chunks(recipes.len() - 1);
-        for ((service, sustained), loads) in self.services.iter().zip(&sustained).zip(of_each) {
-            let mut row = vec![service.clone(), percent(*sustained)];
+        for ((service, (_, full)), loads) in
+            self.services.iter().zip(&sustained).zip(loads.chunks(recipes.len()))
+        {
+            let mut row = vec![service.clone(), percent(*full)];
             row.extend(loads.iter().map(|&load| percent(load)));
             sheet.rows.push(row);
         }
-        let mean = |i: usize| {
-            let logs = loads.iter().skip(i).step_by(recipes.len() - 1).map(|load| load.ln());
-            percent((logs.sum::<f64>() / scenarios.len() as f64).exp())
-        };
+        let of =
+            |i: usize| loads.iter().copied().skip(i).step_by(recipes.len()).collect::<Vec<_>>();
+        let means: Vec<f64> = (0..recipes.len()).map(|i| geometric_mean(&of(i))).collect();
         let mut row = vec!["geometric mean".to_owned(), String::new()];
-        row.extend((0..recipes.len() - 1).map(mean));
+        row.extend(means.iter().map(|&mean| percent(mean)));
         sheet.rows.push(row);
-        Ok((scenarios, sheet))
+        let place = |policy: &str| recipes.iter().position(|r| r.name() == policy).unwrap_or(0);
+        let mean = |policy| Here::number(100.0 * means[place(policy)]);
+        let most =
+            of(place("mtat")).into_iter().zip(of(place("tpp"))).map(|(mtat, tpp)| mtat / tpp);
+        let most = Here::numbers(vec![most.fold(0.0, f64::max)], "TPP sustains no load");
+        Ok(Findings::sheet(sheet, vec![mean("mtat"), mean("memtis"), mean("tpp"), most]))
     }
 
-    /// Returns the greatest share of the ramp's load whose 99th percentile over the whole run is
-    /// within the SLO: the first of `near` that holds, or a lower one to within `fine`.
-    fn max_load(
-        &self,
-        scenario: &Scenario,
-        recipe: &Recipe,
-        near: &[f64],
-        fine: f64,
-        reached: &mut dyn FnMut(f64),
-    ) -> Result<f64, Failure> {
-        for &load in near {
-            if self.holds(scenario, recipe, load)? {
-                return Ok(load);
-            }
-        }
-        let (mut sustained, mut exceeded) = (0.0, near.last().copied().unwrap_or(1.1));
-        let first = exceeded - sustained;
-        while exceeded - sustained > fine {
-            // Every policy sustains what slow memory alone does, which is more than half.
-            let load =
-                if sustained == 0.0 { exceeded / 1.25 } else { f64::midpoint(sustained, exceeded) };
-            if self.holds(scenario, recipe, load)? {
-                sustained = load
-            } else {
-                exceeded = load
-            }
-            reached(1.0 - (exceeded - sustained) / first);
-        }
-        Ok(sustained)
-    }
-
-    fn holds(&self, scenario: &Scenario, recipe: &Recipe, load: f64) -> Result<bool, Failure> {
-        let prepared = Prepared::load(runs::with_load(scenario, load))?;
-        let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
-        let output = run(&prepared, recipe, &options, &mut |_| ())?;
-        let latency = output.result.tenants.first().and_then(|t| t.latency);
-        Ok(latency.is_some_and(|l| l.p99_ms <= l.slo_ms && l.violated() <= 0.01))
-    }
-
-    fn figure_9(&self, scenario: &Scenario, recipes: &[Recipe]) -> Result<FigureSheet, Failure> {
+    fn figure_9(&self, m: &Measurements) -> Result<Findings, Failure> {
         let paper = "at steady loads of 20, 50 and 80 % MTAT is the fairest at every load without \
                      a violation; MEMTIS has the highest throughput, TPP the lowest of both";
         let head = [
@@ -295,19 +378,132 @@ impl MtatCommand {
         ];
         let mut sheet =
             FigureSheet::new("Figure 9: steady loads of the first service", paper, &head);
-        for load in [0.2, 0.5, 0.8] {
-            let outputs = &runs::all(&[steady(scenario, load)], recipes, self.paper.seed)?[0];
+        let recipes = runs::recipes(&POLICIES)?;
+        let (scenario, _) = self.first(m)?;
+        let scenarios = LOADS.map(|load| steady(&scenario, load));
+        let all = runs::all(m, &scenarios, &recipes)?;
+        for (&load, outputs) in LOADS.iter().zip(&all) {
             for (mut row, output) in
                 against_memtis(&percent(load), outputs).into_iter().zip(outputs)
             {
-                let latency = output.result.tenants.first().and_then(|t| t.latency);
-                let share = latency.map_or(0.0, |l| l.violated());
-                row.push(format!("{:.2}", share * 100.0));
+                row.push(format!("{:.2}", violations(output)));
                 sheet.rows.push(row);
             }
         }
-        Ok(sheet)
+        let mtat = all.iter().filter_map(|outputs| Some(violations(of_policy(outputs, "mtat")?)));
+        let here = vec![
+            extreme(&all, &fairness, "mtat", true),
+            Here::numbers(mtat.collect(), NO_REQUESTS),
+            extreme(&all, &throughput, "memtis", true),
+            extreme(&all, &fairness, "tpp", false),
+            extreme(&all, &throughput, "tpp", false),
+            extreme(&all, &violations, "tpp", true),
+        ];
+        Ok(Findings::sheet(sheet, here))
     }
+}
+
+/// The policies that the paper compares in figure 9.
+const COMPARED: [&str; 4] = ["tpp", "memtis", "mtat-lc-only", "mtat"];
+
+const NO_REQUESTS: &str = "a service answered no request";
+
+/// Whether a policy has the highest, or the lowest, value of the compared ones at every load.
+fn extreme(
+    all: &[Vec<RunOutput>],
+    value: &dyn Fn(&RunOutput) -> f64,
+    policy: &str,
+    highest: bool,
+) -> Here {
+    let leads = |outputs: &&Vec<RunOutput>| {
+        let Some(its) = of_policy(outputs, policy).map(value) else { return false };
+        let others = COMPARED.iter().filter(|&&other| other != policy);
+        let mut others = others.filter_map(|other| of_policy(outputs, other)).map(value);
+        others.all(|other| if highest { its >= other } else { its <= other })
+    };
+    let count = all.iter().filter(leads).count();
+    Here::Holds(count == all.len(), format!("at {count} of {} loads", all.len()))
+}
+
+/// Per cent of a service's requests that violate its SLO.
+fn violations(output: &RunOutput) -> f64 {
+    let latency = output.result.tenants.first().and_then(|t| t.latency);
+    100.0 * latency.map_or(0.0, |l| l.violated())
+}
+
+/// The fast share of the service, and its P99, at the highest load under a ramp.
+fn busiest(output: &RunOutput) -> Vec<Here> {
+    let service = output.timeline.iter().filter_map(|point| point.tenants.first());
+    let load = |t: &&tierwise_sim::result::TenantPoint| t.requests_per_second.unwrap_or(0.0);
+    let Some(top) = service.max_by(|a, b| load(a).total_cmp(&load(b))) else {
+        return vec![Here::NotMeasured(NO_REQUESTS.into()); 2];
+    };
+    let all: u64 = top.usage_bytes.iter().sum();
+    let fast = top.usage_bytes.first().copied().unwrap_or(0);
+    let (p99, slo) = (
+        top.p99_ms.unwrap_or(0.0),
+        output.result.tenants.first().and_then(|t| t.latency).map_or(0.0, |l| l.slo_ms),
+    );
+    vec![
+        Here::number(100.0 * fast as f64 / all.max(1) as f64),
+        Here::Holds(p99 > slo, format!("P99 {p99:.2} ms, SLO {slo:.0} ms")),
+    ]
+}
+
+/// Searches the greatest load as a job of its own.
+fn search(
+    m: &Measurements,
+    scenario: &Scenario,
+    recipe: &Recipe,
+    near: &[f64],
+    fine: f64,
+) -> Result<f64, Failure> {
+    m.job(&scenario.name, recipe.name(), |job| {
+        max_load(m, scenario, recipe, near, fine, &mut |share| job.reached(share))
+    })
+}
+
+/// Returns the greatest share of the ramp's load whose 99th percentile over the whole run is within
+/// the SLO: the first of `near` that holds, or a lower one to within `fine`.
+fn max_load(
+    m: &Measurements,
+    scenario: &Scenario,
+    recipe: &Recipe,
+    near: &[f64],
+    fine: f64,
+    reached: &mut dyn FnMut(f64),
+) -> Result<f64, Failure> {
+    for &load in near {
+        if holds(m, scenario, recipe, load)? {
+            return Ok(load);
+        }
+    }
+    let (mut sustained, mut exceeded) = (0.0, near.last().copied().unwrap_or(1.1));
+    let first = exceeded - sustained;
+    while exceeded - sustained > fine {
+        // Every policy sustains what slow memory alone does, which is more than half.
+        let load =
+            if sustained == 0.0 { exceeded / 1.25 } else { f64::midpoint(sustained, exceeded) };
+        if holds(m, scenario, recipe, load)? {
+            sustained = load
+        } else {
+            exceeded = load
+        }
+        reached(1.0 - (exceeded - sustained) / first);
+    }
+    Ok(sustained)
+}
+
+fn holds(
+    m: &Measurements,
+    scenario: &Scenario,
+    recipe: &Recipe,
+    load: f64,
+) -> Result<bool, Failure> {
+    let setting = LazyScenario::new(runs::with_load(scenario, load));
+    let output = m.output(&setting, recipe, None, &mut |_| ())?;
+    let latency = output.result.tenants.first().and_then(|t| t.latency);
+    Ok(latency.is_some_and(|l| l.p99_ms <= l.slo_ms && l.violated() <= 0.01))
 }
 
 /// The scenario with its service under a constant share of its maximum load.
@@ -324,9 +520,7 @@ fn steady(scenario: &Scenario, load: f64) -> Scenario {
 /// Smallest NP (equation 3, with everything fast and no other tenant as the full performance) and
 /// the sum of throughputs, over MEMTIS's.
 fn against_memtis(first: &str, outputs: &[RunOutput]) -> Vec<Vec<String>> {
-    let fairness = |o: &RunOutput| best_effort(o).map(|t| 1.0 / t.slowdown).fold(1.0, f64::min);
-    let throughput = |o: &RunOutput| best_effort(o).map(|t| t.throughput).sum::<f64>();
-    let memtis = outputs.iter().find(|o| o.result.policy == "memtis").unwrap_or(&outputs[0]);
+    let memtis = of_policy(outputs, "memtis").unwrap_or(&outputs[0]);
     let row = |output: &RunOutput| {
         vec![
             first.to_owned(),
@@ -337,6 +531,24 @@ fn against_memtis(first: &str, outputs: &[RunOutput]) -> Vec<Vec<String>> {
         ]
     };
     outputs.iter().map(row).collect()
+}
+
+/// The smallest NP of the best-effort programs.
+fn fairness(output: &RunOutput) -> f64 {
+    best_effort(output).map(|t| 1.0 / t.slowdown).fold(1.0, f64::min)
+}
+
+/// The sum of the best-effort programs' throughputs.
+fn throughput(output: &RunOutput) -> f64 {
+    best_effort(output).map(|t| t.throughput).sum()
+}
+
+fn of_policy<'a>(outputs: &'a [RunOutput], policy: &str) -> Option<&'a RunOutput> {
+    outputs.iter().find(|output| output.result.policy == policy)
+}
+
+fn geometric_mean(values: &[f64]) -> f64 {
+    (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp()
 }
 
 fn krps(per_second: f64) -> String {

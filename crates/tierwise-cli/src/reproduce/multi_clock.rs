@@ -1,7 +1,7 @@
 //! MULTI-CLOCK (HPCA 2022), figures 5, 6 and 7, on the recorded programs and a DRAM + Optane
 //! machine; figure 8 and the scan interval are in [`super::multi_clock_stores`].
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rayon::prelude::*;
@@ -9,14 +9,16 @@ use tierwise_core::recipe::Recipe;
 use tierwise_core::units::Bytes;
 use tierwise_sim::machine::Machine;
 use tierwise_sim::result::PolicyResult;
-use tierwise_sim::run::{Prepared, RunOptions, memory_mode, run};
+use tierwise_sim::run::memory_mode;
 use tierwise_sim::scenario::{Scenario, TierSize};
 
+use super::claims::{Here, multi_clock as claims};
 use super::figure::{Figure, Row};
+use super::measurements::{LazyScenario, Measurements};
 use super::multi_clock_stores;
+use super::part::{Findings, PaperPart, Table, tables};
+use super::runs;
 use crate::failure::{CommandResult, Failure};
-use crate::input;
-use crate::progress::RunProgress;
 use crate::run_args::PaperArgs;
 
 /// MULTI-CLOCK (HPCA 2022): figure 5 (YCSB), figure 6 (graph kernels), figure 7 (memory-mode),
@@ -75,10 +77,30 @@ const WHY_MEMORY_MODE: &str = "on the five YCSB workloads with a fixed set of re
                                scatters pages over the cache's places), and MULTI-CLOCK's scan \
                                needs tens of seconds to follow.";
 
+/// The systems beside static, the programs of figures 5, 6 and 7.
+const JOBS: [usize; 3] = [
+    YCSB.len() * (SYSTEMS.len() + 1),
+    2 * KERNELS.len() * (SYSTEMS.len() + 1),
+    // Static, multi-clock and memory-mode; PageRank is the seventh program.
+    (YCSB.len() + 1) * 3,
+];
+
 impl MultiClockCommand {
+    /// The command on the scenarios below a directory.
+    pub fn below(root: &Path, paper: PaperArgs) -> Self {
+        let [scenarios, stores] =
+            ["scenarios/recorded", "scenarios/multi-clock"].map(|path| root.join(path));
+        Self { scenarios, stores, paper }
+    }
+
     pub fn execute(&self) -> CommandResult {
-        let figures = vec![self.ycsb()?, self.graphs()?, self.memory_mode()?];
-        let sheets = multi_clock_stores::sheets(&self.stores, self.paper.seed)?;
+        let (mut figures, mut sheets) = (Vec::new(), Vec::new());
+        for table in tables(&self.parts(), self.paper.seed)? {
+            match table {
+                Table::Figure(figure) => figures.push(figure),
+                Table::Sheet(sheet) => sheets.push(sheet),
+            }
+        }
         if self.paper.json {
             let object = serde_json::json!({
                 "paper": "multi-clock",
@@ -93,9 +115,35 @@ impl MultiClockCommand {
         sheets.iter().try_for_each(|sheet| sheet.print(&mut out))
     }
 
-    fn ycsb(&self) -> Result<Figure, Failure> {
+    /// The paper's parts.
+    pub fn parts(&self) -> Vec<PaperPart<'_>> {
+        let mut parts = vec![
+            PaperPart {
+                name: "multi-clock-5",
+                claims: claims::YCSB,
+                jobs: JOBS[0],
+                measure: Box::new(|m| self.ycsb(m)),
+            },
+            PaperPart {
+                name: "multi-clock-6",
+                claims: claims::GRAPH_KERNELS,
+                jobs: JOBS[1],
+                measure: Box::new(|m| self.graphs(m)),
+            },
+            PaperPart {
+                name: "multi-clock-7",
+                claims: claims::MEMORY_MODE,
+                jobs: JOBS[2],
+                measure: Box::new(|m| self.memory_mode(m)),
+            },
+        ];
+        parts.extend(multi_clock_stores::parts(&self.stores));
+        parts
+    }
+
+    fn ycsb(&self, m: &Measurements) -> Result<Findings, Failure> {
         let programs = YCSB.map(|w| format!("memcached-ycsb-{w}"));
-        let results = self.results(&programs, THIRD, &SYSTEMS)?;
+        let results = self.results(m, &programs, THIRD, &SYSTEMS)?;
         let mut figure = Figure {
             title: "Figure 5: YCSB on Memcached".to_owned(),
             metric: "throughput over that of static tiering; higher is better",
@@ -108,15 +156,15 @@ impl MultiClockCommand {
         figure.claim("nimble", 0.09, 0.36, false);
         figure.claim("autotiering-cpm", 2.60, 6.77, false);
         figure.claim("autotiering-opm", 0.10, 3.52, false);
-        Ok(figure)
+        Ok(measured(figure))
     }
 
-    fn graphs(&self) -> Result<Figure, Failure> {
+    fn graphs(&self, m: &Measurements) -> Result<Findings, Failure> {
         let programs: Vec<String> = ["kron", "urand"]
             .iter()
             .flat_map(|graph| KERNELS.map(|kernel| format!("graph-{kernel}-{graph}")))
             .collect();
-        let results = self.results(&programs, THIRD, &SYSTEMS)?;
+        let results = self.results(m, &programs, THIRD, &SYSTEMS)?;
         let mut figure = Figure {
             title: "Figure 6: GAP's kernels".to_owned(),
             metric: "execution time over that of static tiering; lower is better",
@@ -129,15 +177,23 @@ impl MultiClockCommand {
         figure.claim("nimble", 0.01, 0.16, true);
         figure.claim("autotiering-cpm", -0.03, 0.68, true);
         figure.claim("autotiering-opm", 0.04, 0.62, true);
-        Ok(figure)
+        Ok(measured(figure))
     }
 
-    fn memory_mode(&self) -> Result<Figure, Failure> {
+    fn memory_mode(&self, m: &Measurements) -> Result<Findings, Failure> {
         let mut programs = YCSB.map(|w| format!("memcached-ycsb-{w}")).to_vec();
         programs.push("graph-pr-kron".to_owned());
-        let mut results = self.results(&programs, QUARTER, &["multi-clock"])?;
-        for (program, results) in programs.iter().zip(&mut results) {
-            results.push(memory_mode(&self.prepare(program, QUARTER)?)?);
+        let mut results = self.results(m, &programs, QUARTER, &["multi-clock"])?;
+        let cached = programs.par_iter().map(|program| {
+            let setting = self.setting(program, QUARTER)?;
+            let scenario = m.keys().scenario(setting.scenario());
+            m.job(program, "memory-mode", |_| {
+                m.once("memory-mode", &[&scenario], || Ok(memory_mode(&*setting.prepared()?)?))
+            })
+        });
+        let cached = cached.collect::<Result<Vec<PolicyResult>, Failure>>()?;
+        for (results, cached) in results.iter_mut().zip(cached) {
+            results.push(cached);
         }
         let mut figure = Figure {
             title: "Figure 7: against memory-mode, the footprint four times the fast memory"
@@ -149,46 +205,50 @@ impl MultiClockCommand {
             why: WHY_MEMORY_MODE,
         };
         figure.claim("memory-mode", -0.02, 0.21, false);
-        Ok(figure)
+        Ok(measured(figure))
     }
 
     /// A recorded program's scenario on this paper's machine.
-    fn prepare(&self, program: &str, fast: f64) -> Result<Prepared, Failure> {
-        let scenario = input::scenario(&self.scenarios.join(format!("{program}.toml")))?;
+    fn setting(&self, program: &str, fast: f64) -> Result<LazyScenario, Failure> {
+        let scenario = runs::scenario(&self.scenarios, program)?;
         let page = Bytes(4096);
         let machine = Machine::preset("dram-optane", page, page)
             .ok_or_else(|| Failure::Internal("the preset dram-optane is gone".to_owned()))?;
         // Twice the footprint: the slow tier is never short.
         let sizes = vec![TierSize::ShareOfResident(fast), TierSize::ShareOfResident(2.0)];
-        Ok(Prepared::load(Scenario { machine, sizes, ..scenario })?)
+        Ok(LazyScenario::new(Scenario { machine, sizes, ..scenario }))
     }
 
     /// By program: static first, then the systems.
     fn results(
         &self,
+        m: &Measurements,
         programs: &[String],
         fast: f64,
         systems: &[&str],
     ) -> Result<Vec<Vec<PolicyResult>>, Failure> {
         let names: Vec<&str> = std::iter::once("static").chain(systems.iter().copied()).collect();
-        let progress = RunProgress::new(programs.len() * names.len());
         let one = |program: &String| {
-            let prepared = self.prepare(program, fast)?;
+            let setting = self.setting(program, fast)?;
             names
                 .par_iter()
                 .map(|name| {
-                    let mut job = progress.job(program, name);
-                    let options = RunOptions { seed: self.paper.seed, ..RunOptions::default() };
                     let recipe = Recipe::named(name).map_err(Failure::from)?;
-                    let output =
-                        run(&prepared, &recipe, &options, &mut |share| job.reached(share))?;
-                    job.done();
-                    Ok(output.result)
+                    Ok(m.run(&setting, &recipe, None)?.result)
                 })
                 .collect()
         };
         programs.par_iter().map(one).collect()
     }
+}
+
+/// A figure with what was found for each of its claims, in per cent.
+fn measured(figure: Figure) -> Findings {
+    let here = figure.claims.iter().map(|claim| {
+        let ends = claim.here.map_or(Vec::new(), |(least, most)| vec![least * 100.0, most * 100.0]);
+        Here::numbers(ends, "no program was measured")
+    });
+    Findings { here: here.collect(), tables: vec![Table::Figure(figure)] }
 }
 
 fn rows(

@@ -6,6 +6,9 @@ use std::path::Path;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::RunOutput;
 
+use super::claims::{Here, multi_clock as claims};
+use super::measurements::Measurements;
+use super::part::{Findings, PaperPart};
 use super::runs;
 use super::sheet::FigureSheet;
 use crate::failure::Failure;
@@ -22,9 +25,27 @@ const WINDOW_S: f64 = 20.0;
 /// Base pages of a page of the stores.
 const HUGE_PAGES: f64 = 512.0;
 
-/// Every table.
-pub fn sheets(directory: &Path, seed: u64) -> Result<Vec<FigureSheet>, Failure> {
-    Ok(vec![promotions(directory, seed)?, intervals(directory, seed)?])
+/// The policies of figure 8; static is the measure.
+const POLICIES: [&str; 4] = ["static", "multi-clock", "nimble", "autotiering-opm"];
+
+/// The parts of these sections.
+pub fn parts(directory: &Path) -> [PaperPart<'_>; 2] {
+    [
+        PaperPart {
+            name: "multi-clock-8",
+            claims: claims::PROMOTIONS,
+            // One store more, in base pages.
+            jobs: (STORES.len() + 1) * POLICIES.len(),
+            measure: Box::new(|m| promotions(directory, m)),
+        },
+        PaperPart {
+            name: "multi-clock-interval",
+            claims: claims::INTERVALS,
+            // Two stores on two machines, with static beside each interval.
+            jobs: 4 * (INTERVALS_MS.len() + 1),
+            measure: Box::new(|m| intervals(directory, m)),
+        },
+    ]
 }
 
 /// Pages promoted in each scan of a second, in windows of 20 s.
@@ -47,12 +68,12 @@ fn again(output: &RunOutput) -> String {
     }
 }
 
-fn promotions(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
-    let recipes = runs::recipes(&["static", "multi-clock", "nimble", "autotiering-opm"])?;
+fn promotions(directory: &Path, m: &Measurements) -> Result<Findings, Failure> {
+    let recipes = runs::recipes(&POLICIES)?;
     let names: Vec<&str> = STORES.iter().copied().chain(["base-pages"]).collect();
     let scenarios = names.iter().map(|name| runs::scenario(directory, name));
     let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
-    let outputs = runs::all(&scenarios, &recipes, seed)?;
+    let outputs = runs::all(m, &scenarios, &recipes)?;
     let paper = "figure 8 and sections II-A, III-A and V-C.1: Nimble promotes a fixed number in \
                  each scan, MULTI-CLOCK fewer and those that are accessed again; MULTI-CLOCK is 20 \
                  to 132 % above static and 9 to 36 % above Nimble";
@@ -87,19 +108,41 @@ fn promotions(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
             ]);
         }
     }
-    Ok(sheet)
+    Ok(Findings::sheet(sheet, selective(&outputs)))
+}
+
+/// What was found of [`claims::PROMOTIONS`].
+fn selective(outputs: &[Vec<RunOutput>]) -> Vec<Here> {
+    // In base pages a scan covers the store; the paper's do not.
+    let stores = || outputs.iter().take(STORES.len());
+    let holds = |of: &dyn Fn(&RunOutput, &RunOutput) -> bool| {
+        let held = stores().filter(|o| of(&o[1], &o[2])).count();
+        Here::Holds(held == STORES.len(), format!("on {held} of {}", STORES.len()))
+    };
+    let gains = |than: usize| {
+        let gain = |o: &Vec<RunOutput>| o[1].result.throughput / o[than].result.throughput - 1.0;
+        Here::numbers(stores().map(|o| 100.0 * gain(o)).collect(), "no store was measured")
+    };
+    vec![
+        holds(&|ours, nimble| ours.result.promotions < nimble.result.promotions),
+        holds(&|ours, nimble| accessed_again(ours) >= accessed_again(nimble)),
+        gains(0),
+        gains(2),
+    ]
+}
+
+/// The part of a run's promotions after which the page was accessed again.
+fn accessed_again(output: &RunOutput) -> f64 {
+    let tenant = &output.result.tenants[0];
+    tenant.reaccessed.unwrap_or(0) as f64 / tenant.promotions.max(1) as f64
 }
 
 /// The paper's order of both: fewer promotions, a larger part of them accessed again, and more
 /// throughput.
 fn verdict(ours: &RunOutput, nimble: &RunOutput) -> String {
-    let part = |o: &RunOutput| {
-        let tenant = &o.result.tenants[0];
-        tenant.reaccessed.unwrap_or(0) as f64 / tenant.promotions.max(1) as f64
-    };
     let checks = [
         ("fewer promotions", ours.result.promotions < nimble.result.promotions),
-        ("more of them accessed again", part(ours) >= part(nimble)),
+        ("more of them accessed again", accessed_again(ours) >= accessed_again(nimble)),
         ("more throughput", ours.result.throughput > nimble.result.throughput),
     ];
     let failed: Vec<_> = checks.iter().filter(|(_, holds)| !holds).map(|(what, _)| *what).collect();
@@ -107,7 +150,7 @@ fn verdict(ours: &RunOutput, nimble: &RunOutput) -> String {
 }
 
 /// MULTI-CLOCK's throughput by the interval between its scans, on one CPU and with idle ones.
-fn intervals(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
+fn intervals(directory: &Path, m: &Measurements) -> Result<Findings, Failure> {
     let shipped = Recipe::named("multi-clock")?;
     let at = |ms: u64| {
         let text = shipped.text().replace("interval_ms = 1000 ", &format!("interval_ms = {ms} "));
@@ -126,7 +169,7 @@ fn intervals(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
         idle.machine.cpus = None;
         scenarios.extend([busy, idle]);
     }
-    let outputs = runs::all(&scenarios, &recipes, seed)?;
+    let outputs = runs::all(m, &scenarios, &recipes)?;
     let paper = "section V-E: one second is the best of several intervals; more frequent scans \
                  cost context switches (section III-B)";
     let head = [
@@ -155,5 +198,20 @@ fn intervals(directory: &Path, seed: u64) -> Result<FigureSheet, Failure> {
             ]);
         }
     }
-    Ok(sheet)
+    let busy = [&outputs[0], &outputs[2]].map(|outputs| best_interval(outputs));
+    let here = vec![
+        Here::Numbers(busy.map(|best| INTERVALS_MS[best] as f64 / 1000.0).to_vec()),
+        Here::Holds(
+            busy.iter().all(|&best| best > 0),
+            format!("best: {}", busy.map(|best| format!("{} ms", INTERVALS_MS[best])).join(", ")),
+        ),
+    ];
+    Ok(Findings::sheet(sheet, here))
+}
+
+/// The place of the interval with the most throughput, behind static's run.
+fn best_interval(outputs: &[RunOutput]) -> usize {
+    let throughput = |&i: &usize| outputs[i + 1].result.throughput;
+    let all = 0..INTERVALS_MS.len();
+    all.max_by(|a, b| throughput(a).total_cmp(&throughput(b))).unwrap_or(0)
 }

@@ -6,41 +6,31 @@ use std::time::Duration;
 use rayon::prelude::*;
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::{RunOutput, TenantResult};
-use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, WorkloadSource};
 
+use super::measurements::{LazyScenario, Measurements};
 use crate::failure::Failure;
 use crate::input;
-use crate::progress::RunProgress;
 
 /// Reads a scenario of a directory.
 pub fn scenario(directory: &Path, name: &str) -> Result<Scenario, Failure> {
     input::scenario(&directory.join(format!("{name}.toml")))
 }
 
+/// Time between two points of the timelines.
+const POINT: Duration = Duration::from_secs(20);
+
 /// Runs every recipe on every scenario; results by scenario, then by recipe.
 pub fn all(
+    m: &Measurements,
     scenarios: &[Scenario],
     recipes: &[Recipe],
-    seed: u64,
 ) -> Result<Vec<Vec<RunOutput>>, Failure> {
-    let progress = RunProgress::new(scenarios.len() * recipes.len());
-    let prepared: Vec<Prepared> = scenarios
-        .par_iter()
-        .map(|s| Ok(Prepared::load(s.clone())?))
-        .collect::<Result<_, Failure>>()?;
-    let pairs: Vec<(&Prepared, &Recipe)> =
-        prepared.iter().flat_map(|p| recipes.iter().map(move |r| (p, r))).collect();
-    let one = |(prepared, recipe): &(&Prepared, &Recipe)| {
-        let mut job = progress.job(&prepared.scenario().name, recipe.name());
-        let timeline = Some(Duration::from_secs(20));
-        let options = RunOptions { seed, timeline, ..RunOptions::default() };
-        let output = run(prepared, recipe, &options, &mut |share| job.reached(share))?;
-        job.done();
-        Ok(output)
+    let one = |scenario: &Scenario| {
+        let setting = LazyScenario::new(scenario.clone());
+        recipes.par_iter().map(|recipe| m.run(&setting, recipe, Some(POINT))).collect()
     };
-    let outputs = pairs.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(outputs.chunks(recipes.len().max(1)).map(<[RunOutput]>::to_vec).collect())
+    scenarios.par_iter().map(one).collect()
 }
 
 /// Returns recipes by their names.

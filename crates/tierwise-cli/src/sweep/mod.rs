@@ -100,7 +100,7 @@ fn missing<'a>(units: &'a [Unit], store: &SweepStore) -> Vec<&'a Unit> {
 }
 
 /// A directory that cannot be made is the user's mistake; a full disk is not.
-fn of_store(error: &StoreError) -> Failure {
+pub fn of_store(error: &StoreError) -> Failure {
     match error.is_full_disk() {
         true => Failure::Internal(error.to_string()),
         false => Failure::user(error),

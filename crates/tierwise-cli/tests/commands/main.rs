@@ -13,6 +13,7 @@ mod numbers;
 mod plan;
 mod profile;
 mod recipe_numbers;
+mod reproduce;
 mod streams;
 mod sweep;
 mod validate;

@@ -104,6 +104,7 @@ const ROWS: &[Row] = &[
     row(&["reproduce", "mtat"], "--seed", &[], Allowed),
     row(&["reproduce", "memstrata"], "--seed", &[], Allowed),
     row(&["reproduce", "memstrata"], "--figures", &[], Refused),
+    row(&["reproduce", "all"], "--seed", &[], Allowed),
     row(RECORD, "--window", PROGRAM, Refused),
     row(RECORD, "--llc", PROGRAM, Refused),
     row(RECORD, "--max-instructions", PROGRAM, Refused),

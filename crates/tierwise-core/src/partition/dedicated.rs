@@ -53,7 +53,8 @@ pub(super) struct Dedicated {
 impl Dedicated {
     /// Reads the parameters `interval_ms` (10,000), `step_ratio` (0.1), `ewma` (0.2), `model` and
     /// `fallback` ("ratio-only", or "refuse"), the alternative to a model that cannot run or is
-    /// another machine's.
+    /// another machine's. Of a tenant unlike those of the model's training the ratio judges in both
+    /// cases: it is known only when it runs.
     pub(super) fn read(section: &Section<'_>, ctx: &BuildContext<'_>) -> Result<Self, ConfigError> {
         let interval = section.millis_or("interval_ms", Duration::from_secs(10), 1..=3_600_000)?;
         let step_ratio = section.number_or("step_ratio", 0.1, 0.001..=1.0)?;
@@ -146,6 +147,7 @@ impl Dedicated {
             outlier: member.estimate.is_outlier,
             mpki: member.estimate.mpki,
             pages: Pages(member.pages),
+            strange: member.estimate.strange,
         }
     }
 }

@@ -212,6 +212,7 @@ impl Partitioner for Karma {
         self.common.end(now, shares, |m| Rule::Credited {
             outlier: m.estimate.is_outlier,
             credits: credits(m),
+            strange: m.estimate.strange,
         });
     }
 }

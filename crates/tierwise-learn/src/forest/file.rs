@@ -121,7 +121,26 @@ fn forest(bytes: &[u8]) -> Result<Forest, String> {
         return Err("found none or several TreeEnsembleClassifier; allowed: one".to_owned());
     };
     let (nodes, roots) = trees(&ensemble)?;
-    Ok(Forest { nodes, roots, fit, threshold: number("threshold")? })
+    let bounds = bounds(printed("bounds").unwrap_or("nothing"))?;
+    let (threshold, cutoff) = (number("threshold")?, number("cutoff")? as f32);
+    Ok(Forest { nodes, roots, fit, threshold, cutoff, bounds })
+}
+
+/// Parses the bounds of the features: "smallest greatest" of each, with commas between them.
+fn bounds(text: &str) -> Result<[(f32, f32); FEATURES.len()], String> {
+    let pair = |text: &str| {
+        let (low, high) = text.split_once(' ')?;
+        let (low, high) = (low.parse::<f32>().ok()?, high.parse::<f32>().ok()?);
+        (low <= high).then_some((low, high))
+    };
+    let pairs: Option<Vec<(f32, f32)>> = text.split(',').map(pair).collect();
+    pairs.and_then(|pairs| pairs.try_into().ok()).ok_or_else(|| {
+        format!(
+            "its bounds are {text}; allowed: smallest and greatest value of each of {} features; \
+             train it again with scripts/train_slowdown.py",
+            FEATURES.len()
+        )
+    })
 }
 
 /// Returns all trees' nodes, and the index at which each tree starts.

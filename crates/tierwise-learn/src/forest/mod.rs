@@ -8,7 +8,11 @@
 //!
 //! A tree's inner node sends a row to its true branch if the feature is not above the value. A leaf
 //! adds its weight to the probability of the second class; the forest chooses that class if the sum
-//! is above one half.
+//! is above the file's cutoff.
+//!
+//! A tree answers for any input, also for one far from all that it was trained on: with the answer
+//! of the last box on the way. The file therefore has the bounds of each feature in the training,
+//! and the forest reports a feature beyond them ([`Classifier::strange`]).
 
 mod file;
 
@@ -39,6 +43,10 @@ pub struct Forest {
     roots: Vec<u32>,
     fit: LatencyFit,
     threshold: f64,
+    /// The probability above which a row belongs to the second class.
+    cutoff: f32,
+    /// Smallest and greatest value of each feature in the training.
+    bounds: [(f32, f32); FEATURES.len()],
 }
 
 impl Forest {
@@ -82,7 +90,13 @@ impl Classifier for Forest {
     }
 
     fn is_outlier(&self, features: &Features) -> bool {
-        self.probability(features) > 0.5
+        self.probability(features) > self.cutoff
+    }
+
+    fn strange(&self, features: &Features) -> Option<usize> {
+        // Not a number is in no range.
+        let is_known = |((low, high), value): (&(f32, f32), &f32)| (low..=high).contains(&value);
+        self.bounds.iter().zip(features).position(|pair| !is_known(pair))
     }
 }
 

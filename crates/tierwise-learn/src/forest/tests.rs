@@ -11,7 +11,7 @@ fn examples() -> Vec<Vec<f32>> {
     let from = MANIFEST.find("\"examples\"").unwrap();
     let numbers = MANIFEST[from..].split(|c: char| !(c.is_ascii_digit() || ".-+e".contains(c)));
     let numbers: Vec<f32> = numbers.filter_map(|n| n.parse().ok()).collect();
-    numbers.chunks_exact(6).map(<[f32]>::to_vec).collect()
+    numbers.chunks_exact(FEATURES.len() + 1).map(<[f32]>::to_vec).collect()
 }
 
 #[test]
@@ -21,10 +21,27 @@ fn shipped_forest_agrees_with_scikit_learn() {
     let examples = examples();
     assert!(examples.len() >= 20);
     for row in examples {
-        let features: Features = row[..5].try_into().unwrap();
+        let (features, expected) = row.split_at(FEATURES.len());
+        let features: Features = features.try_into().unwrap();
         let probability = forest.probability(&features);
-        assert!((probability - row[5]).abs() < 1e-4, "{row:?}: {probability}");
-        assert_eq!(forest.is_outlier(&features), row[5] > 0.5, "{row:?}");
+        assert!((probability - expected[0]).abs() < 1e-4, "{row:?}: {probability}");
+        assert_eq!(forest.is_outlier(&features), expected[0] > forest.cutoff, "{row:?}");
+        assert_eq!(forest.strange(&features), None, "{row:?}");
+    }
+}
+
+#[test]
+fn inputs_beyond_training_are_reported() {
+    let forest = Forest::parse("shipped", SHIPPED).unwrap();
+    let inside = forest.bounds.map(|(low, high)| f32::midpoint(low, high));
+    assert_eq!(forest.strange(&inside), None);
+    for place in 0..FEATURES.len() {
+        let (low, high) = forest.bounds[place];
+        for value in [low - 1.0, high * 1.01 + 1.0, f32::NAN] {
+            let mut features = inside;
+            features[place] = value;
+            assert_eq!(forest.strange(&features), Some(place), "{} {value}", FEATURES[place]);
+        }
     }
 }
 
@@ -46,9 +63,22 @@ fn model_of_other_counters_is_refused() {
     let error = refused(|bytes| replaced(bytes, b"mpki,l3_miss_ns", b"ipki,l3_miss_ns"));
     assert_eq!(
         error,
-        "broken.onnx: it was trained on ipki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; the \
-         counters at hand are mpki,l3_miss_ns,l2_miss_ns,dtlb_miss_ns,l2_mpki; train it again \
-         with scripts/train_slowdown.py"
+        format!(
+            "broken.onnx: it was trained on {}; the counters at hand are {}; train it again with \
+             scripts/train_slowdown.py",
+            feature_names().replacen("mpki", "ipki", 1),
+            feature_names()
+        )
+    );
+}
+
+#[test]
+fn model_without_bounds_is_refused() {
+    let error = refused(|bytes| replaced(bytes, b"bounds", b"bonuds"));
+    assert_eq!(
+        error,
+        "broken.onnx: its bounds are nothing; allowed: smallest and greatest value of each of 8 \
+         features; train it again with scripts/train_slowdown.py"
     );
 }
 
@@ -73,7 +103,7 @@ fn damage_to_any_byte_never_crashes() {
         let mut bytes = SHIPPED.to_vec();
         bytes[at] ^= 0x5a;
         if let Ok(forest) = Forest::parse("damaged", &bytes) {
-            forest.probability(&[1.0; 5]);
+            forest.probability(&[1.0; FEATURES.len()]);
         }
     }
 }

@@ -11,6 +11,7 @@
 //! - A *page walk* takes [`WALK_NS`], and goes to memory in one of eight cases in which a load that
 //!   missed the L2 cache does: a line of page table entries covers eight pages.
 //! - *Memory requests* are all misses, and a write-back for each store that missed.
+//! - *Misses in flight* are the scenario's `memory_level_parallelism`.
 
 use tierwise_core::observe::CpuCounters;
 use tierwise_trace::Window;
@@ -68,11 +69,14 @@ pub struct CounterSums {
     l2_ns: f64,
     /// Nanoseconds of the page walks, one for each load that missed the L2 cache.
     walk_ns: f64,
+    /// Misses in flight, counted at each load that missed the last-level cache.
+    in_flight: f64,
 }
 
 impl CounterSums {
-    /// Adds a number of passes over a window whose load misses took `load_ns` on average.
-    pub fn add(&mut self, demand: &Demand, load_ns: f64, passes: f64) {
+    /// Adds a number of passes over a window whose load misses took `load_ns` on average, `overlap`
+    /// of them at a time.
+    pub fn add(&mut self, demand: &Demand, load_ns: f64, overlap: f64, passes: f64) {
         let l3_ns = demand.loads * load_ns;
         self.demand.loads += demand.loads * passes;
         self.demand.stores += demand.stores * passes;
@@ -81,6 +85,7 @@ impl CounterSums {
         self.l3_ns += l3_ns * passes;
         self.l2_ns += (l3_ns + (demand.l2_loads - demand.loads) * L3_HIT_NS) * passes;
         self.walk_ns += (demand.l2_loads * WALK_NS + l3_ns / ENTRIES_A_LINE) * passes;
+        self.in_flight += overlap * demand.loads * passes;
     }
 
     /// Returns the counts. The latency of no events is zero.
@@ -93,6 +98,7 @@ impl CounterSums {
             dtlb_miss_ns: mean(self.walk_ns, l2_loads),
             l2_misses: l2_loads,
             memory_requests: loads + 2.0 * stores,
+            misses_in_flight: mean(self.in_flight, loads),
             instructions,
         }
     }
@@ -120,7 +126,7 @@ mod tests {
         let demand = Demand::of(&window);
         let mut tally = CounterSums::default();
         assert_eq!(tally.counters(), CpuCounters::default());
-        tally.add(&demand, 200.0, 3.0);
+        tally.add(&demand, 200.0, 4.0, 3.0);
         let expected = CpuCounters {
             l3_miss_ns: 200.0,
             // 10 at 200 ns and 30 at 30 ns.
@@ -129,6 +135,7 @@ mod tests {
             dtlb_miss_ns: 36.25,
             l2_misses: 120.0,
             memory_requests: 60.0,
+            misses_in_flight: 4.0,
             instructions: 3000.0,
         };
         assert_eq!(tally.counters(), expected);

@@ -116,7 +116,8 @@ impl SimulatedHost {
         let (fast, slow) = (workload.served(0).0, workload.served(1).0);
         let all = (fast + slow).max(f64::MIN_POSITIVE);
         let load_ns = load(0) + slow / all * load(1);
-        managed.tally[i].add(&managed.demand[i], load_ns, passes);
+        let overlap = self.schedules[i].memory_level_parallelism;
+        managed.tally[i].add(&managed.demand[i], load_ns, overlap, passes);
     }
 
     /// The counters of a workload since the last call.

@@ -59,6 +59,7 @@ pub const fn rule_name(rule: &Rule) -> &'static str {
 pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
     let pages = |p: Pages| p.0 as f64;
     let seconds = |d: Duration| d.as_secs_f64();
+    let truth = |holds: bool| f64::from(u8::from(holds));
     let named: Vec<(&str, f64)> = match *rule {
         Rule::Configured | Rule::Unthrottled | Rule::Unmonitored => vec![],
         Rule::Throttled { usage, floor, rate } => {
@@ -93,12 +94,17 @@ pub fn numbers(rule: &Rule) -> BTreeMap<String, f64> {
         ],
         Rule::Unmeasured { slo } => vec![("slo_seconds", seconds(slo))],
         Rule::Hottest { served, next } => vec![("served", served), ("next", next)],
-        Rule::Lent { by: _, outlier, mpki, pages: held } => {
-            vec![("outlier", f64::from(u8::from(outlier))), ("mpki", mpki), ("pages", pages(held))]
-        }
-        Rule::Credited { outlier, credits } => {
-            vec![("outlier", f64::from(u8::from(outlier))), ("credits", credits)]
-        }
+        Rule::Lent { by: _, outlier, mpki, pages: held, strange } => vec![
+            ("outlier", truth(outlier)),
+            ("mpki", mpki),
+            ("pages", pages(held)),
+            ("outside_training", truth(strange.is_some())),
+        ],
+        Rule::Credited { outlier, credits, strange } => vec![
+            ("outlier", truth(outlier)),
+            ("credits", credits),
+            ("outside_training", truth(strange.is_some())),
+        ],
     };
     named.into_iter().map(|(name, number)| (name.to_owned(), number)).collect()
 }

@@ -122,7 +122,24 @@ impl Prepared {
     /// # Errors
     /// A tenant does not fit, or the tenants' floors do not.
     pub fn resized(&self, sizes: Vec<TierSize>) -> Result<Self, SimError> {
-        let scenario = Scenario { sizes, ..self.scenario.clone() };
+        self.on(Scenario { sizes, ..self.scenario.clone() })
+    }
+
+    /// Returns the same workloads with another number of misses in flight per thread, at least 1.
+    /// Nothing is read again.
+    ///
+    /// # Errors
+    /// None that the workloads' first machine did not have.
+    pub fn overlapped(&self, misses_in_flight: f64) -> Result<Self, SimError> {
+        let mut scenario = self.scenario.clone();
+        for workload in &mut scenario.workloads {
+            workload.memory_level_parallelism = misses_in_flight;
+        }
+        self.on(scenario)
+    }
+
+    /// The same workloads on a machine of other sizes, or with other misses in flight.
+    fn on(&self, scenario: Scenario) -> Result<Self, SimError> {
         let resident = Pages(self.resident_pages()).in_bytes(scenario.machine.page_size);
         let machine = scenario.resolve(resident);
         check_sizes(&scenario, &machine, (0..self.ready.len()).map(|i| self.resident_of(i)))?;

@@ -1,0 +1,186 @@
+//! Equilibria: sections III, V-B, V-C and V-D.
+
+use super::{Claim, Published};
+
+const fn gb(place: &'static str, what: &'static str, gb: &'static [f64]) -> Claim {
+    Claim { place, what, paper: Published::Numbers(gb), unit: " GB", cause: "" }
+}
+
+/// Section V-B 1 to 4, in the order of the scenarios.
+pub const VALIDATIONS: &[Claim] = &[
+    gb("V-B 1", "local memory is preferred: A, B and C in it", &[120.0, 40.0, 40.0]),
+    gb("V-B 2, figure 5", "lower protection is enforced: A, B and C", &[80.0, 80.0, 80.0]),
+    gb("V-B 3", "unused protection is donated: A, B and C", &[100.0, 70.0, 70.0]),
+    gb("V-B 4", "the upper bound is enforced: A, B and C", &[80.0, 40.0, 40.0]),
+];
+
+const NO_CAP: &str = "TPP keeps no cap here, so A does not thrash under it; the same table has \
+                      `equilibria` without its control, which promotes more than the paper's \
+                      Linux";
+
+/// Sections III-F and V-B 5.
+pub const THRASHING: &[Claim] = &[
+    Claim {
+        place: "III",
+        what: "pages that a thrashing container promotes in a second on Linux",
+        paper: Published::AtLeast(100_000.0),
+        unit: "",
+        cause: NO_CAP,
+    },
+    Claim {
+        place: "III",
+        what: "its neighbours, slower than alone, on Linux",
+        paper: Published::Numbers(&[7.0]),
+        unit: " %",
+        cause: NO_CAP,
+    },
+    Claim {
+        place: "V-B 5",
+        what: "fewer promotions with mitigation than without",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "V-B 5",
+        what: "more throughput of the neighbours with mitigation than without",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+];
+
+const RANDOM: &str = "the requests here touch 480 GB at random and wait for memory a tenth of \
+                      their time, so that where a page lies hardly changes a response \
+                      (docs/tenants.md, stacked cases)";
+
+/// Sections V-C and V-D, case by case.
+pub const STACKED: &[Claim] = &[
+    Claim {
+        place: "cache",
+        what: "fast % of A and B on Equilibria",
+        paper: Published::Numbers(&[72.0, 73.0]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "cache",
+        what: "fast % of A and B on Linux",
+        paper: Published::Numbers(&[90.0, 70.0]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "cache",
+        what: "P99 of A and B, % lower than on Linux",
+        paper: Published::Numbers(&[52.0, 47.0]),
+        unit: "",
+        cause: RANDOM,
+    },
+    Claim {
+        place: "cache",
+        what: "B's P99 over A's on Linux",
+        paper: Published::Numbers(&[1.15]),
+        unit: "",
+        cause: RANDOM,
+    },
+    Claim {
+        place: "cache",
+        what: "B's P99 over A's on Equilibria",
+        paper: Published::Numbers(&[1.07]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "cache-burst",
+        what: "A's least requests/s, % of its mean, on Linux",
+        paper: Published::Numbers(&[35.0]),
+        unit: "",
+        cause: RANDOM,
+    },
+    Claim {
+        place: "cache-burst",
+        what: "the same on Equilibria: not lower than on Linux",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "ci",
+        what: "fast % of D, which starts last, on Equilibria",
+        paper: Published::AtLeast(90.0),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "ci",
+        what: "fast % of D on Linux",
+        paper: Published::AtMost(50.0),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "ci",
+        what: "fast % of the worst job: more on Equilibria than on Linux",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "ci",
+        what: "more work in a second than on Linux, geometric mean, % (builds 3.3 % shorter)",
+        paper: Published::Numbers(&[3.4]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "web",
+        what: "least GB of a container on Equilibria",
+        paper: Published::AtLeast(28.0),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "web",
+        what: "GB of A and D on Equilibria",
+        paper: Published::Numbers(&[28.0, 28.0]),
+        unit: "",
+        cause: "D starts late here and is not the coldest, so it keeps free memory \
+                (docs/tenants.md, stacked cases)",
+    },
+    Claim {
+        place: "web",
+        what: "partition B's throughput over Linux's, %",
+        paper: Published::Numbers(&[8.0]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "web",
+        what: "slowest container, % slower than alone, on Equilibria",
+        paper: Published::AtMost(2.0),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "web",
+        what: "partition B on Linux, % slower than alone",
+        paper: Published::Numbers(&[7.5]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "tao-spark",
+        what: "SparkBench's throughput over Linux's",
+        paper: Published::Numbers(&[1.7]),
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "tao-spark",
+        what: "fast % of SparkBench: more on Equilibria than on Linux",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+];

@@ -1,0 +1,235 @@
+//! Statements with figures of which this command measures none, with the reason.
+
+use super::{Claim, Published};
+
+/// A statement that is not measured, and why.
+pub struct Unmeasured {
+    /// The paper, as in [`super::super::all`].
+    pub paper: &'static str,
+    /// The statement.
+    pub claim: Claim,
+    /// The reason.
+    pub why: &'static str,
+}
+
+const fn row(
+    paper: &'static str,
+    place: &'static str,
+    what: &'static str,
+    published: Published,
+    unit: &'static str,
+    why: &'static str,
+) -> Unmeasured {
+    Unmeasured { paper, claim: Claim { place, what, paper: published, unit, cause: "" }, why }
+}
+
+use Published::{AtMost, Numbers, Order, Range};
+
+const FLEET: &str = "a survey of the authors' fleet, which no one else has";
+const MOTIVATION: &str = "the paper's motivation, measured without its system";
+const REAL: &str = "a property of the authors' processor and programs, of which the simulator has \
+                    neither";
+const NO_FIGURES: &str = "the figures are not in the paper's text";
+const EMT: &str = "no simulation: python/emt/reproduction measures it on a real interpreter, and \
+                   docs/emt.md has the results";
+
+/// Every such statement, by paper.
+pub const UNMEASURED: &[Unmeasured] = &[
+    row(
+        "equilibria",
+        "figure 1",
+        "memory's share of a server's cost, up to",
+        Numbers(&[44.0]),
+        " %",
+        FLEET,
+    ),
+    row(
+        "equilibria",
+        "figure 2",
+        "CXL memory has a higher idle latency than remote memory",
+        Order,
+        "",
+        REAL,
+    ),
+    row(
+        "equilibria",
+        "table III",
+        "gain from interleaving with CXL, bandwidth-bound",
+        AtMost(2.5),
+        " %",
+        "the simulator has no weighted interleaving",
+    ),
+    row(
+        "equilibria",
+        "figure 3",
+        "of two containers the hotter one gets all of its memory local, the other half",
+        Order,
+        "",
+        MOTIVATION,
+    ),
+    row(
+        "equilibria",
+        "V-B 2",
+        "A's demotions reach, per second",
+        Numbers(&[250_000.0]),
+        "",
+        "a peak; the timeline has a point every 20 s",
+    ),
+    row(
+        "equilibria",
+        "figure 6",
+        "A's promotion is throttled while it is above its protection",
+        Order,
+        "",
+        "the timeline has no promotion rate by tenant",
+    ),
+    row(
+        "equilibria",
+        "V-C, figure 7",
+        "what its upper bound costs SparkBench",
+        AtMost(0.3),
+        " %",
+        "no run without the bound and without neighbours was made",
+    ),
+    row(
+        "equilibria",
+        "V-D 1",
+        "A's throughput drop follows failed requests, 83,000 per minute",
+        Order,
+        "",
+        "simulated services answer every request, late or not",
+    ),
+    row(
+        "equilibria",
+        "abstract",
+        "gain over TPP in production, up to",
+        Numbers(&[52.0]),
+        " %",
+        "the production workloads are the authors' own",
+    ),
+    row(
+        "multi-clock",
+        "figures 1 and 2",
+        "pages differ in how often they are accessed, over time and by type",
+        Order,
+        "",
+        MOTIVATION,
+    ),
+    row(
+        "multi-clock",
+        "section V-F",
+        "the benefit is greater than the cost of migration",
+        Order,
+        "",
+        NO_FIGURES,
+    ),
+    row(
+        "mtat",
+        "table 3",
+        "MTAT keeps the SLO with other numbers of cores and programs",
+        Order,
+        "",
+        NO_FIGURES,
+    ),
+    row(
+        "mtat",
+        "section 5.5",
+        "CPU of the policy maker and of sampling, of a core",
+        AtMost(7.0),
+        " %",
+        "Python and PEBS; docs/tenants.md has the time of an action here",
+    ),
+    row(
+        "mtat",
+        "section 5.5",
+        "bandwidth that partitioning takes",
+        Numbers(&[4.0]),
+        " GB/s",
+        "the timeline has no bandwidth of copies",
+    ),
+    row(
+        "mtat",
+        "section 8",
+        "fairness over the others, up to",
+        Numbers(&[3.3]),
+        "",
+        "by service and load the text has no figure to compare; figure 6 has the means",
+    ),
+    row(
+        "memstrata",
+        "figure 1",
+        "a warm guest has no spatial locality of accesses",
+        Order,
+        "",
+        MOTIVATION,
+    ),
+    row(
+        "memstrata",
+        "figure 2",
+        "FASTER with 2 MiB pages: 18 % faster all in DRAM, 25 % slower with a quarter",
+        Numbers(&[18.0, -25.0]),
+        " %",
+        MOTIVATION,
+    ),
+    row(
+        "memstrata",
+        "figure 7",
+        "neighbours disturb each other more in local memory than in the last-level cache",
+        Order,
+        "",
+        "a recording has the misses behind one cache, which the simulator cannot share",
+    ),
+    row(
+        "memstrata",
+        "figure 9",
+        "r squared of MPKI with slowdown, and of latency with miss ratio",
+        Numbers(&[0.73, 0.87]),
+        "",
+        "no run of this command: models/memstrata/slowdown-5.json has the second, from training",
+    ),
+    row(
+        "memstrata",
+        "section 4.2",
+        "the classifier's accuracy: in training, in validation, and by MPKI alone",
+        Numbers(&[100.0, 88.0, 63.0]),
+        " %",
+        "no run of this command: models/memstrata/README.md has it, from training",
+    ),
+    row(
+        "memstrata",
+        "section 6.1",
+        "Memstrata's CPU, of a core, and its memory: 4 % and 110 MB at most",
+        AtMost(4.0),
+        " %",
+        "docs/hardware-tiers.md has the time of a decision; a simulator has no daemon",
+    ),
+    row(
+        "memstrata",
+        "figure 15",
+        "dedicated pages move to the regions that DAMON finds hot",
+        Order,
+        "",
+        "the simulator draws no map of a tenant's dedicated pages",
+    ),
+    row("emt", "table 1", "which systems track what, and at which cost", Order, "", MOTIVATION),
+    row(
+        "emt",
+        "figures 2 and 3",
+        "how often and for how long marking stops the program",
+        Order,
+        "",
+        EMT,
+    ),
+    row(
+        "emt",
+        "figures 4 and 5",
+        "hotness of objects follows from reference counts",
+        Order,
+        "",
+        EMT,
+    ),
+    row("emt", "figure 6", "slowdown with 25, 50 and 75 % of the memory fast", Order, "", EMT),
+    row("emt", "figure 7", "pages that move, by how hotness is represented", Order, "", EMT),
+    row("emt", "figure 8", "modes of demotion on graph programs", Order, "", EMT),
+    row("emt", "figure 9", "marking's part of the time", Range(0.0, 8.3), " %", EMT),
+];

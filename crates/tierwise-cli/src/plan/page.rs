@@ -131,25 +131,34 @@ fn needs(answer: &PlanAnswer, program: &ProgramLimits) -> Vec<ReportPart> {
     let largest = its.iter().flat_map(|c| &c.points).map(|p| p.fast_bytes).max();
     let Some(largest) = largest else { return Vec::new() };
     let axis = Axis::bytes("fast memory", Bytes(largest));
+    let top = top_of(&its, program);
     let curve = |(i, curve): (usize, &&ProgramCurve)| {
         let at = |bytes| axis.place(Bytes(bytes));
-        let points = curve.points.iter();
+        let points = curve.points.iter().map(|p| (at(p.fast_bytes), p.figure.slowdown));
         PlottedCurve {
             name: curve.policy.clone(),
             colour: colour(i),
-            points: points.clone().map(|p| (at(p.fast_bytes), p.figure.slowdown.mean)).collect(),
-            band: points
-                .map(|p| (at(p.fast_bytes), p.figure.slowdown.low, p.figure.slowdown.high))
-                .collect(),
+            points: points.clone().map(|(x, y)| (x, y.mean.min(top))).collect(),
+            band: points.map(|(x, y)| (x, y.low.min(top), y.high.min(top))).collect(),
             dots: false,
         }
     };
+    let cut = its.iter().flat_map(|c| &c.points).any(|p| p.figure.slowdown.mean > top);
+    let note = if cut { "A curve is cut where it is slower than without fast memory." } else { "" };
     let mut curves: Vec<PlottedCurve> = its.iter().enumerate().map(curve).collect();
     curves.extend(program.slowdown.map(|most| limit(most, 0.0, axis.place(Bytes(largest)))));
     let title = format!("{}, {}", program.program, Bytes(program.resident_bytes));
-    let (unit, minimum, maximum) = ("slowdown", 1.0, None);
+    let (unit, minimum, maximum) = ("slowdown", 1.0, Some(top));
     let plot = Plot { unit, minimum, maximum, curves, axis };
-    vec![ReportPart::Heading(title, String::new()), ReportPart::Plot(Box::new(plot))]
+    vec![ReportPart::Heading(title, note.to_owned()), ReportPart::Plot(Box::new(plot))]
+}
+
+/// The top of a program's plot: a quarter above its slowdown without fast memory and its limit. One
+/// policy that does worse than that would else make all others one line.
+fn top_of(curves: &[&ProgramCurve], program: &ProgramLimits) -> f64 {
+    let first = curves.iter().filter_map(|curve| curve.points.first());
+    let slowest = first.map(|p| p.figure.slowdown.high).chain(program.slowdown).fold(1.0, f64::max);
+    1.0 + (slowest - 1.0).max(0.01) * 1.25
 }
 
 /// The run on the recommended machine.

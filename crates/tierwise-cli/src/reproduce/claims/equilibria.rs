@@ -23,7 +23,7 @@ pub const THRASHING: &[Claim] = &[
     Claim {
         place: "III",
         what: "pages that a thrashing container promotes in a second on Linux",
-        paper: Published::AtLeast(100_000.0),
+        paper: Published::NotBelow(100_000.0),
         unit: "",
         cause: NO_CAP,
     },
@@ -108,14 +108,14 @@ pub const STACKED: &[Claim] = &[
     Claim {
         place: "ci",
         what: "fast % of D, which starts last, on Equilibria",
-        paper: Published::AtLeast(90.0),
+        paper: Published::NotBelow(90.0),
         unit: "",
         cause: "",
     },
     Claim {
         place: "ci",
         what: "fast % of D on Linux",
-        paper: Published::AtMost(50.0),
+        paper: Published::NotAbove(50.0),
         unit: "",
         cause: "",
     },
@@ -136,7 +136,7 @@ pub const STACKED: &[Claim] = &[
     Claim {
         place: "web",
         what: "least GB of a container on Equilibria",
-        paper: Published::AtLeast(28.0),
+        paper: Published::NotBelow(28.0),
         unit: "",
         cause: "",
     },
@@ -158,7 +158,7 @@ pub const STACKED: &[Claim] = &[
     Claim {
         place: "web",
         what: "slowest container, % slower than alone, on Equilibria",
-        paper: Published::AtMost(2.0),
+        paper: Published::NotAbove(2.0),
         unit: "",
         cause: "",
     },

@@ -54,11 +54,11 @@ pub const MIXES: &[Claim] = &[
         "the outliers recorded here are slowed down by 16 % at most, everything hardware-tiered \
          (figure 5)",
     ),
-    percent("figure 10", "the worst tenant, with Memstrata", Published::AtMost(6.0), ""),
+    percent("figure 10", "the worst tenant, with Memstrata", Published::NotAbove(6.0), ""),
     percent(
         "figure 10",
         "the outlier of each mix, with Memstrata: near 5 % or less",
-        Published::AtMost(5.0),
+        Published::NotAbove(5.0),
         "",
     ),
 ];
@@ -68,19 +68,19 @@ pub const OUTLIERS: &[Claim] = &[
     percent(
         "figure 12a, goal 4",
         "two outliers, a third dedicated, with Memstrata",
-        Published::AtMost(5.0),
+        Published::NotAbove(5.0),
         "",
     ),
     percent(
         "figure 12b, goal 4",
         "four outliers, a third dedicated, with Memstrata",
-        Published::AtMost(5.0),
+        Published::NotAbove(5.0),
         "",
     ),
     percent(
         "figure 12c, goal 4",
         "four outliers, two thirds dedicated, with Memstrata",
-        Published::AtMost(5.0),
+        Published::NotAbove(5.0),
         "",
     ),
 ];
@@ -90,7 +90,7 @@ pub const ARRIVALS: &[Claim] = &[
     percent(
         "figure 13, goal 4",
         "the worst tenant while others arrive and end, with Memstrata",
-        Published::AtMost(5.0),
+        Published::NotAbove(5.0),
         "",
     ),
     Claim {

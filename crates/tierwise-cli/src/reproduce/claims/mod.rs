@@ -35,9 +35,9 @@ pub enum Published {
     /// The smallest and the greatest figure of a set.
     Range(f64, f64),
     /// No figure is lower.
-    AtLeast(f64),
+    NotBelow(f64),
     /// No figure is higher.
-    AtMost(f64),
+    NotAbove(f64),
     /// The statement compares, and has no figure.
     Order,
 }
@@ -135,8 +135,8 @@ impl Claim {
             Published::Range(least, most) => {
                 format!("{} to {}{unit}", decimal(least), decimal(most))
             }
-            Published::AtLeast(least) => format!("at least {}{unit}", decimal(least)),
-            Published::AtMost(most) => format!("at most {}{unit}", decimal(most)),
+            Published::NotBelow(least) => format!("at least {}{unit}", decimal(least)),
+            Published::NotAbove(most) => format!("at most {}{unit}", decimal(most)),
             Published::Order => "holds".to_owned(),
         }
     }
@@ -177,8 +177,8 @@ impl Published {
                 let inside = least >= from - slack(from) && most <= to + slack(to);
                 limit(inside, least <= to && most >= from)
             }
-            Self::AtLeast(from) => limit(least >= from, least >= from - slack(from)),
-            Self::AtMost(to) => limit(most <= to, most <= to + slack(to)),
+            Self::NotBelow(from) => limit(least >= from, least >= from - slack(from)),
+            Self::NotAbove(to) => limit(most <= to, most <= to + slack(to)),
             Self::Order => ClaimVerdict::Differs,
         }
     }
@@ -229,10 +229,10 @@ mod tests {
         assert_eq!(verdict(range, &[18.0, 110.0]), ClaimVerdict::Agrees);
         assert_eq!(verdict(range, &[5.0, 30.0]), ClaimVerdict::Near);
         assert_eq!(verdict(range, &[1.0, 2.0]), ClaimVerdict::Differs);
-        assert_eq!(verdict(Published::AtMost(5.0), &[1.0, 5.0]), ClaimVerdict::Agrees);
-        assert_eq!(verdict(Published::AtMost(5.0), &[5.5]), ClaimVerdict::Near);
-        assert_eq!(verdict(Published::AtMost(5.0), &[5.6]), ClaimVerdict::Differs);
-        assert_eq!(verdict(Published::AtLeast(5.0), &[4.4, 9.0]), ClaimVerdict::Differs);
+        assert_eq!(verdict(Published::NotAbove(5.0), &[1.0, 5.0]), ClaimVerdict::Agrees);
+        assert_eq!(verdict(Published::NotAbove(5.0), &[5.5]), ClaimVerdict::Near);
+        assert_eq!(verdict(Published::NotAbove(5.0), &[5.6]), ClaimVerdict::Differs);
+        assert_eq!(verdict(Published::NotBelow(5.0), &[4.4, 9.0]), ClaimVerdict::Differs);
     }
 
     #[test]

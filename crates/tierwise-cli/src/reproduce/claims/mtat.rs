@@ -25,7 +25,7 @@ pub const MEMTIS: &[Claim] = &[
     Claim {
         place: "figure 2",
         what: "Redis' data in fast memory under MEMTIS, beside SSSP, at the highest load",
-        paper: Published::AtMost(10.0),
+        paper: Published::NotAbove(10.0),
         unit: " %",
         cause: "",
     },
@@ -47,21 +47,21 @@ pub const RAMP: &[Claim] = &[
     Claim {
         place: "figure 5",
         what: "MTAT keeps the SLO under the ramp: P99 over SLO, of the four services",
-        paper: Published::AtMost(1.0),
+        paper: Published::NotAbove(1.0),
         unit: "",
         cause: AT_ITS_LIMIT,
     },
     Claim {
         place: "figure 5",
         what: "MTAT (LC only) does too",
-        paper: Published::AtMost(1.0),
+        paper: Published::NotAbove(1.0),
         unit: "",
         cause: AT_ITS_LIMIT,
     },
     Claim {
         place: "figure 5",
         what: "MEMTIS violates it: P99 over SLO",
-        paper: Published::AtLeast(1.0),
+        paper: Published::NotBelow(1.0),
         unit: "",
         cause: "",
     },
@@ -117,7 +117,7 @@ pub const MAXIMUM_LOAD: &[Claim] = &[
     Claim {
         place: "figure 8",
         what: "maximum load of FMEM_ALL's: MTAT",
-        paper: Published::AtLeast(99.0),
+        paper: Published::NotBelow(99.0),
         unit: " %",
         cause: "",
     },
@@ -160,7 +160,7 @@ pub const STEADY: &[Claim] = &[
     Claim {
         place: "table 4",
         what: "MTAT violates the SLO at no load",
-        paper: Published::AtMost(0.0),
+        paper: Published::NotAbove(0.0),
         unit: " % of requests",
         cause: "",
     },

@@ -23,7 +23,7 @@ const fn row(
     Unmeasured { paper, claim: Claim { place, what, paper: published, unit, cause: "" }, why }
 }
 
-use Published::{AtMost, Numbers, Order, Range};
+use Published::{NotAbove, Numbers, Order, Range};
 
 const FLEET: &str = "a survey of the authors' fleet, which no one else has";
 const MOTIVATION: &str = "the paper's motivation, measured without its system";
@@ -55,7 +55,7 @@ pub const UNMEASURED: &[Unmeasured] = &[
         "equilibria",
         "table III",
         "gain from interleaving with CXL, bandwidth-bound",
-        AtMost(2.5),
+        NotAbove(2.5),
         " %",
         "the simulator has no weighted interleaving",
     ),
@@ -87,7 +87,7 @@ pub const UNMEASURED: &[Unmeasured] = &[
         "equilibria",
         "V-C, figure 7",
         "what its upper bound costs SparkBench",
-        AtMost(0.3),
+        NotAbove(0.3),
         " %",
         "no run without the bound and without neighbours was made",
     ),
@@ -135,7 +135,7 @@ pub const UNMEASURED: &[Unmeasured] = &[
         "mtat",
         "section 5.5",
         "CPU of the policy maker and of sampling, of a core",
-        AtMost(7.0),
+        NotAbove(7.0),
         " %",
         "Python and PEBS; docs/tenants.md has the time of an action here",
     ),
@@ -199,7 +199,7 @@ pub const UNMEASURED: &[Unmeasured] = &[
         "memstrata",
         "section 6.1",
         "Memstrata's CPU, of a core, and its memory: 4 % and 110 MB at most",
-        AtMost(4.0),
+        NotAbove(4.0),
         " %",
         "docs/hardware-tiers.md has the time of a decision; a simulator has no daemon",
     ),

@@ -31,6 +31,12 @@ pub trait World {
     /// The world can no longer be observed.
     fn observe(&mut self, out: &mut Observation) -> Result<(), Self::Error>;
 
+    /// True if the world can afford a decision now, after the last observation. Otherwise no plan is
+    /// made in this round.
+    fn affords_decision(&mut self) -> bool {
+        true
+    }
+
     /// Applies a plan: poisons pages, moves pages in order, and adopts the plan's signals and
     /// placement. Adds one outcome per move to `out`, in the order of the moves.
     ///

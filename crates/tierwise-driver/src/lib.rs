@@ -96,7 +96,7 @@ impl Driver {
         world.observe(&mut self.observation)?;
         observer.observed(world, &self.observation);
         engine.handle_observation(world.now(), &self.observation);
-        if self.mode == RoundMode::Observe {
+        if self.mode == RoundMode::Observe || !world.affords_decision() {
             return Ok(goes_on);
         }
         while let Some(plan) = engine.poll_plan(world.now()) {

@@ -21,6 +21,7 @@ pub mod kernel_tiering;
 pub mod migrate;
 pub mod monitor;
 pub mod mqueue;
+pub mod pace;
 pub mod process;
 pub mod qemu;
 pub mod roots;

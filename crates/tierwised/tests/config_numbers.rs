@@ -19,7 +19,6 @@ const ROWS: &[Row] = &[
     ("monitor", "sampling_ms", true, ""),
     ("monitor", "aggregation_ms", true, ""),
     ("monitor", "regions", true, ""),
-    ("monitor", "processes", true, ""),
     ("monitor", "interval_ms", true, ""),
     ("move", "rate", true, ""),
     ("move", "call_p99_ms", true, ""),

@@ -161,6 +161,17 @@ impl Admin {
         self.save()
     }
 
+    /// Records the thread of one kdamond, as [`Admin::note`] does.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn note_thread(&mut self, kdamond: &Kdamond, thread: Option<Process>) -> Result<()> {
+        let index = kdamond.index();
+        let taken = self.record.taken.iter_mut().filter(|taken| taken.index == index);
+        taken.for_each(|taken| taken.thread = thread);
+        self.save()
+    }
+
     /// Turns kdamonds off and empties their places. If this process made all places and no other
     /// program uses one, removes the places, too.
     ///

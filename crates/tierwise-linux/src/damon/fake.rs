@@ -65,6 +65,7 @@ impl FakeDamon {
         ] {
             put(&context(name), "");
         }
+        (1..16).for_each(|n| put(&context(&format!("targets/{n}/pid_target")), ""));
         (0..2).for_each(|n| self.scheme(index, n));
     }
 

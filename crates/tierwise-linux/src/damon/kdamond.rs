@@ -16,8 +16,8 @@ use tierwise_core::observe::DamonAttrs;
 /// Target of monitoring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DamonTarget {
-    /// A process's virtual addresses (`vaddr`): the kernel follows its mappings.
-    Process(Task),
+    /// Virtual addresses of processes (`vaddr`): the kernel follows their mappings.
+    Processes(Vec<Task>),
     /// Ranges of physical addresses in bytes (`paddr`), ascending.
     Physical(Vec<(u64, u64)>),
 }
@@ -26,8 +26,16 @@ impl DamonTarget {
     /// DAMON's name of the operations.
     pub fn operations(&self) -> &'static str {
         match self {
-            Self::Process(_) => "vaddr",
+            Self::Processes(_) => "vaddr",
             Self::Physical(_) => "paddr",
+        }
+    }
+
+    /// Number of DAMON's targets.
+    fn count(&self) -> usize {
+        match self {
+            Self::Processes(tasks) => tasks.len(),
+            Self::Physical(_) => 1,
         }
     }
 }
@@ -35,7 +43,7 @@ impl DamonTarget {
 /// Target, attributes and schemes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Monitoring {
-    /// Process or physical memory to monitor.
+    /// Processes or physical memory to monitor.
     pub target: DamonTarget,
     /// Intervals and bounds.
     pub attrs: DamonAttrs,
@@ -59,6 +67,8 @@ pub struct Kdamond {
     tried: PathBuf,
     index: u32,
     schemes: Vec<Scheme>,
+    /// The settings that were written last.
+    written: Option<Monitoring>,
     given_back: bool,
 }
 
@@ -68,7 +78,8 @@ impl Kdamond {
         let directory = kdamonds.join(index.to_string());
         let (state, pid) = (directory.join("state"), directory.join("pid"));
         let tried = directory.join("contexts/0/schemes/0/tried_regions");
-        Self { directory, state, pid, tried, index, schemes: Vec::new(), given_back: false }
+        let (schemes, written) = (Vec::new(), None);
+        Self { directory, state, pid, tried, index, schemes, written, given_back: false }
     }
 
     /// Number below `kdamonds/`.
@@ -108,23 +119,43 @@ impl Kdamond {
     /// Its files no longer exist.
     pub fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Result<Duration> {
         let thread = self.thread(roots, reader)?;
-        let stat = thread.and_then(|t| ProcessStat::read(roots, t.pid, reader).ok());
-        Ok(stat.map_or(Duration::ZERO, |s| s.cpu_time()))
+        let stat = thread.and_then(|t| ProcessStat::read(roots, t.pid, reader).ok().zip(thread));
+        Ok(stat.map_or(Duration::ZERO, |(stat, t)| stat.exact_cpu_time(roots, t.pid, reader)))
     }
 
-    /// Turns it off if it runs, and writes all its settings. A target can be changed only this way:
-    /// a commit would keep the regions of the old one.
+    /// Turns it off if it runs, and writes its settings; of those that it had, only what differs.
+    /// Targets can be changed only this way: a commit would keep the regions of the old ones.
     ///
     /// # Errors
     /// The kernel lacks the operations or an action, or a file is missing.
     pub fn configure(&mut self, monitoring: &Monitoring) -> Result<()> {
         self.off()?;
+        // After an error nothing is known of what was written.
+        let written = self.written.take();
+        let target = &monitoring.target;
+        let like = |old: &Monitoring| {
+            old.schemes == monitoring.schemes && old.target.operations() == target.operations()
+        };
+        match written.filter(like) {
+            Some(old) => {
+                if old.attrs != monitoring.attrs {
+                    write_attrs(&self.context(), &monitoring.attrs)?;
+                }
+                write_target(&self.context(), target, Some(&old.target))?;
+            }
+            None => self.write_all(monitoring)?,
+        }
+        self.written = Some(monitoring.clone());
+        Ok(())
+    }
+
+    fn write_all(&mut self, monitoring: &Monitoring) -> Result<()> {
         // Writing 0 also removes the old settings.
         patience::write(&self.directory.join("contexts/nr_contexts"), "1")?;
         let context = self.context();
         self.write_operations(monitoring.target.operations())?;
         write_attrs(&context, &monitoring.attrs)?;
-        write_target(&context, &monitoring.target)?;
+        write_target(&context, &monitoring.target, None)?;
         let schemes = &monitoring.schemes;
         patience::write(&context.join("schemes/nr_schemes"), &schemes.len().to_string())?;
         self.schemes.clone_from(schemes);
@@ -173,8 +204,10 @@ impl Kdamond {
     ///
     /// # Errors
     /// The kernel refuses a value.
-    pub fn set_attrs(&self, attrs: &DamonAttrs) -> Result<()> {
+    pub fn set_attrs(&mut self, attrs: &DamonAttrs) -> Result<()> {
+        let written = self.written.take();
         write_attrs(&self.context(), attrs)?;
+        self.written = written.map(|written| Monitoring { attrs: *attrs, ..written });
         if self.is_on()? { self.commit() } else { Ok(()) }
     }
 
@@ -189,6 +222,7 @@ impl Kdamond {
             LinuxError::file(&directory, "write", std::io::ErrorKind::NotFound.into())
         })?;
         found.quota = quota;
+        self.written = None;
         found.write_quota(&directory)
     }
 
@@ -302,12 +336,22 @@ fn write_attrs(context: &Path, attrs: &DamonAttrs) -> Result<()> {
     patience::write(&attributes.join("nr_regions/max"), &attrs.max_regions.max(min).to_string())
 }
 
-fn write_target(context: &Path, target: &DamonTarget) -> Result<()> {
+/// Writes a target, and leaves what it had of an old one.
+fn write_target(context: &Path, target: &DamonTarget, old: Option<&DamonTarget>) -> Result<()> {
     let targets = context.join("targets");
-    patience::write(&targets.join("nr_targets"), "1")?;
+    let count = target.count();
+    // Writing the number makes all targets anew.
+    let old = old.filter(|old| old.count() == count);
+    if old.is_none() {
+        patience::write(&targets.join("nr_targets"), &count.to_string())?;
+    }
     match target {
-        DamonTarget::Process(task) => {
-            patience::write(&targets.join("0/pid_target"), &task.tid().to_string())
+        DamonTarget::Processes(tasks) => {
+            for (i, task) in tasks.iter().enumerate() {
+                let path = targets.join(format!("{i}/pid_target"));
+                patience::write(&path, &task.tid().to_string())?;
+            }
+            Ok(())
         }
         DamonTarget::Physical(ranges) => {
             let regions = targets.join("0/regions");

@@ -27,7 +27,10 @@ fn a_process_is_monitored_as_configured() {
 
     let kdamond = &mut taken[1];
     kdamond
-        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(
+            DamonTarget::Processes(vec![REDIS.pid.into()]),
+            vec![Scheme::stat()],
+        ))
         .unwrap();
     kdamond.on(&fake.roots).unwrap();
     assert!(kdamond.is_on().unwrap());
@@ -94,7 +97,10 @@ fn dropping_stops_the_kdamond() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(
+            DamonTarget::Processes(vec![REDIS.pid.into()]),
+            vec![Scheme::stat()],
+        ))
         .unwrap();
     taken[0].on(&fake.roots).unwrap();
     drop(taken);
@@ -216,7 +222,10 @@ fn stopped_kdamond_has_no_regions() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     taken[0]
-        .configure(&monitoring(DamonTarget::Process(REDIS.pid.into()), vec![Scheme::stat()]))
+        .configure(&monitoring(
+            DamonTarget::Processes(vec![REDIS.pid.into()]),
+            vec![Scheme::stat()],
+        ))
         .unwrap();
     fake.run(0, 900, 1);
     // 1.5 s at 100 ticks per second.
@@ -238,7 +247,7 @@ fn kernel_without_damon_names_remedy() {
     let fake = FakeDamon::new(1);
     let mut taken = fake.admin().take(1).unwrap();
     put(&fake.file(0, "contexts/0/avail_operations"), "paddr\n");
-    let target = monitoring(DamonTarget::Process(REDIS.pid.into()), vec![]);
+    let target = monitoring(DamonTarget::Processes(vec![REDIS.pid.into()]), vec![]);
     let message = taken[0].configure(&target).unwrap_err().to_string();
     assert!(message.contains("CONFIG_DAMON_VADDR"), "{message}");
 }

@@ -40,6 +40,7 @@ const MAX_RECORD: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordFormat {
     pid: usize,
+    target: usize,
     nr_regions: usize,
     start: usize,
     end: usize,
@@ -67,6 +68,7 @@ impl RecordFormat {
         };
         Some(Self {
             pid: offset("common_pid", 4)?,
+            target: offset("target_id", 8)?,
             nr_regions: offset("nr_regions", 4)?,
             start: offset("start", 8)?,
             end: offset("end", 8)?,
@@ -85,8 +87,9 @@ impl RecordFormat {
             nr_accesses: int(self.nr_accesses)?,
             age: int(self.age)?,
         };
-        let thread = int(self.pid)?.cast_signed();
-        Some(TraceRecord { time, thread, region, of: int(self.nr_regions)? as usize })
+        let of = int(self.nr_regions)? as usize;
+        let (thread, target) = (int(self.pid)?.cast_signed(), long(self.target)?);
+        Some(TraceRecord { time, thread, target, region, of })
     }
 
     /// Decodes the records of a page of the ring buffer (kernel/trace/ring_buffer.c): the page's
@@ -141,17 +144,19 @@ impl RecordFormat {
     }
 }
 
-/// A region that a kdamond's thread reported, and the number of its regions.
+/// A region that a kdamond's thread reported, and the number of its target's regions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TraceRecord {
     /// Time in units of the trace clock.
     pub(crate) time: u64,
     thread: i32,
+    /// Number of the target among the kdamond's.
+    target: u64,
     region: HostRegion,
     of: usize,
 }
 
-/// Assembles records to the regions of one aggregation interval.
+/// Assembles records to one target's regions of one aggregation interval.
 #[derive(Debug, Default)]
 struct Assembler {
     /// Regions of the current interval.
@@ -186,8 +191,8 @@ pub struct TraceBuffers {
     cpus: Vec<File>,
     page: Vec<u8>,
     records: Vec<TraceRecord>,
-    /// By kdamond thread.
-    threads: HashMap<i32, Assembler>,
+    /// By kdamond thread and target.
+    targets: HashMap<(i32, u64), Assembler>,
 }
 
 impl TraceBuffers {
@@ -220,7 +225,7 @@ impl TraceBuffers {
             cpus: Vec::new(),
             page: vec![0; rustix::param::page_size()],
             records: Vec::new(),
-            threads: HashMap::new(),
+            targets: HashMap::new(),
         };
         let per_cpu = trace.instance.join("per_cpu");
         let failed = |e| LinuxError::file(&per_cpu, "list", e);
@@ -240,7 +245,7 @@ impl TraceBuffers {
     /// # Errors
     /// The kernel refuses.
     pub fn read(&mut self, threads: &[i32]) -> Result<()> {
-        self.threads.retain(|thread, _| threads.contains(thread));
+        self.targets.retain(|(thread, _), _| threads.contains(thread));
         for cpu in &mut self.cpus {
             loop {
                 match cpu.read(&mut self.page) {
@@ -255,15 +260,16 @@ impl TraceBuffers {
         // A kdamond may have moved to another CPU while it reported.
         self.records.sort_by_key(|record| record.time);
         for record in self.records.drain(..).filter(|record| threads.contains(&record.thread)) {
-            self.threads.entry(record.thread).or_default().push(record.region, record.of);
+            let target = self.targets.entry((record.thread, record.target)).or_default();
+            target.push(record.region, record.of);
         }
         Ok(())
     }
 
-    /// Regions of the last aggregation interval of a kdamond's thread that has ended since the last
-    /// call, ascending; `None` if none has.
-    pub fn take(&mut self, thread: i32) -> Option<&[HostRegion]> {
-        let assembler = self.threads.get_mut(&thread)?;
+    /// Regions of one of a thread's targets in the last aggregation interval that has ended since
+    /// the last call, ascending; `None` if none has.
+    pub fn take(&mut self, thread: i32, target: u64) -> Option<&[HostRegion]> {
+        let assembler = self.targets.get_mut(&(thread, target))?;
         std::mem::take(&mut assembler.fresh).then_some(&assembler.whole[..])
     }
 }
@@ -343,10 +349,11 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
         RecordFormat::parse(FORMAT.as_bytes()).unwrap()
     }
 
-    /// A record of thread 70, one of nine regions.
+    /// A record of thread 70's target 2, one of nine regions.
     fn bytes(start: u64) -> Vec<u8> {
         let mut record = vec![0; 48];
         record[4..8].copy_from_slice(&70i32.to_ne_bytes());
+        record[8..16].copy_from_slice(&2u64.to_ne_bytes());
         record[16..20].copy_from_slice(&9u32.to_ne_bytes());
         record[24..32].copy_from_slice(&start.to_ne_bytes());
         record[32..40].copy_from_slice(&(start + 4096).to_ne_bytes());
@@ -356,7 +363,7 @@ print fmt: \"target_id=%lu nr_regions=%u %lu-%lu: %u %u\"
     }
 
     fn record(time: u64, start: u64) -> TraceRecord {
-        TraceRecord { time, thread: 70, region: region(start), of: 9 }
+        TraceRecord { time, thread: 70, target: 2, region: region(start), of: 9 }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | name | reports | requires | cost |
 //! |---|---|---|---|
-//! | [`damon_vaddr`] | regions of a process | `CONFIG_DAMON_VADDR` | a kernel thread per process |
+//! | [`damon_vaddr`] | regions of a process | `CONFIG_DAMON_VADDR` | a kernel thread per process, up to 16 |
 //! | [`damon_paddr`] | regions of physical memory | `CONFIG_DAMON_PADDR` | one kernel thread |
 //! | [`idle_bitmap`] | referenced pages | `CONFIG_IDLE_PAGE_TRACKING` | this process |
 //! | [`perf_samples`] | single accesses | PEBS or IBS: bare metal | an interrupt per sample |
@@ -109,6 +109,8 @@ pub struct AccessReport {
     /// Processes that were monitored. About the others nothing is known, which is not the same as
     /// no access.
     pub sampled: Vec<Process>,
+    /// Processes are monitored in turns: what was last read of the others counts on.
+    pub takes_turns: bool,
     /// DAMON's regions, by process in the order of `sampled`, then ascending.
     pub regions: Vec<ProcessRegion>,
     /// DAMON's regions of physical memory, ascending.
@@ -142,7 +144,7 @@ impl AccessReport {
         self.samples.clear();
         self.faults.clear();
         self.poisoned.clear();
-        (self.max_accesses, self.check) = (0, Duration::ZERO);
+        (self.max_accesses, self.check, self.takes_turns) = (0, Duration::ZERO, false);
     }
 }
 

@@ -23,7 +23,8 @@
 //! let mut selected = Vec::new();
 //! let mut is_monitoring = [0; 4];
 //! for _ in 0..8 {
-//!     rotation.next(2, &mut selected);
+//!     selected.clear();
+//!     rotation.next(2, |_| true, &mut selected);
 //!     selected.iter().for_each(|p| is_monitoring[p.pid as usize] += 1);
 //! }
 //! assert_eq!(is_monitoring, [0, 8, 4, 4]);
@@ -92,9 +93,18 @@ impl RoundRobin {
         self.entries.is_empty()
     }
 
-    /// Starts a turn: selects one process per place.
-    pub fn next(&mut self, places: usize, selected: &mut Vec<Process>) {
-        selected.clear();
+    /// True if it is one of the processes.
+    pub fn holds(&self, process: &Process) -> bool {
+        self.entries.binary_search_by_key(process, |entry| entry.watched.process).is_ok()
+    }
+
+    /// Starts a turn: adds one process per place to `selected`, of those that are `free`.
+    pub fn next(
+        &mut self,
+        places: usize,
+        free: impl Fn(&Process) -> bool,
+        selected: &mut Vec<Process>,
+    ) {
         let tenants = self.tenants.iter().filter(|(count, _)| *count > 0).count();
         let part = places as f64 / tenants.max(1) as f64;
         for entry in &mut self.entries {
@@ -104,13 +114,19 @@ impl RoundRobin {
             entry.earned += earns.min(1.0);
         }
         self.order.clear();
-        self.order.extend(0..self.entries.len());
-        // Equal earnings go by process, so that the order of the caller's list has no effect.
         let entries = &mut self.entries;
-        self.order.sort_unstable_by(|&a, &b| {
+        let indexes = (0..entries.len()).filter(|&at| free(&entries[at].watched.process));
+        self.order.extend(indexes);
+        // Equal earnings go by process, so that the order of the caller's list has no effect.
+        let by_earnings = |&a: &usize, &b: &usize| {
             entries[b].earned.total_cmp(&entries[a].earned).then(a.cmp(&b))
-        });
-        for &at in self.order.iter().take(places) {
+        };
+        if places < self.order.len() {
+            self.order.select_nth_unstable_by(places, by_earnings);
+            self.order.truncate(places);
+        }
+        self.order.sort_unstable_by(by_earnings);
+        for &at in &self.order {
             entries[at].earned -= 1.0;
             selected.push(entries[at].watched.process);
         }
@@ -139,7 +155,8 @@ mod tests {
         let (mut selected, mut steps) = (Vec::new(), HashMap::new());
         for _ in 0..rounds {
             rotation.set(targets);
-            rotation.next(places, &mut selected);
+            selected.clear();
+            rotation.next(places, |_| true, &mut selected);
             assert_eq!(selected.len(), places.min(targets.len()));
             selected.iter().for_each(|p| *steps.entry(p.pid).or_insert(0) += 1);
         }

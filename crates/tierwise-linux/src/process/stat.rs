@@ -77,6 +77,14 @@ impl ProcessStat {
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
     }
 
+    /// CPU time of this process's main thread, in nanoseconds where the kernel counts them
+    /// (`CONFIG_SCHED_INFO`): a kernel thread that runs for seconds may use less than a clock tick.
+    pub fn exact_cpu_time(&self, roots: &Roots, pid: i32, reader: &mut Reader) -> Duration {
+        let counted = reader.bytes_if_there(&roots.proc, format_args!("{pid}/schedstat"));
+        let first = counted.ok().flatten().and_then(|content| parsed(words(content).next()?));
+        first.map_or_else(|| self.cpu_time(), Duration::from_nanos)
+    }
+
     /// True if the thread is in uninterruptible sleep, as while it waits for a lock. A kdamond
     /// between two samples sleeps in state I (`schedule_timeout_idle`, mm/damon/core.c).
     pub fn is_uninterruptible(&self) -> bool {
@@ -94,6 +102,20 @@ impl ProcessStat {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn short_cpu_time_is_counted_exactly() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let thread = roots.proc.join("7");
+        std::fs::create_dir_all(&thread).unwrap();
+        let text = "7 (kdamond.0) I 2 0 0 0 -1 0 0 0 0 0 0 1 0 0 20 0 1 0 9 0 0 0";
+        let stat = ProcessStat::parse(text).unwrap();
+        let exact = || stat.exact_cpu_time(&roots, 7, &mut Reader::default());
+        assert_eq!(exact(), Duration::from_millis(10), "without the file, in clock ticks");
+        std::fs::write(thread.join("schedstat"), "2500000 17 90\n").unwrap();
+        assert_eq!(exact(), Duration::from_micros(2500));
+    }
 
     proptest! {
         #[test]

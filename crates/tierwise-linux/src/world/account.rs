@@ -7,6 +7,7 @@ use tierwise_core::units::Timestamp;
 use super::cpu_budget::CpuBudget;
 use super::faults::{FaultReport, Ledger};
 use crate::fault::{FaultScope, Faults, HostFault};
+use crate::pace::{DECISIONS, Pace};
 use crate::tenant::TenantChanges;
 use crate::topology::TierChange;
 
@@ -45,6 +46,12 @@ pub enum WorldEvent {
 #[derive(Debug)]
 pub(super) struct DaemonAccount {
     pub cpu_budget: CpuBudget,
+    /// Pace of rounds that decide.
+    pub decisions: Pace,
+    /// The current round decides.
+    pub decides: bool,
+    /// CPU time in the current round of work that is paid for apart: surveys and moves.
+    pub apart: Duration,
     /// Failed reads of the current round.
     pub faults: Faults,
     pub ledger: Ledger,
@@ -52,10 +59,13 @@ pub(super) struct DaemonAccount {
 }
 
 impl DaemonAccount {
-    /// An account without faults or events.
-    pub(super) fn new(cpu_budget: CpuBudget) -> Self {
+    /// An account without faults or events, of a budget and a cap in parts of one CPU.
+    pub(super) fn new(budget: f64, cap: f64) -> Self {
         Self {
-            cpu_budget,
+            cpu_budget: CpuBudget::new(budget, cap),
+            decisions: Pace::new(budget, DECISIONS),
+            decides: false,
+            apart: Duration::ZERO,
             faults: Faults::default(),
             ledger: Ledger::default(),
             events: Vec::new(),
@@ -76,12 +86,28 @@ impl DaemonAccount {
     }
 
     /// Shortest wait between two rounds, by the CPU time left. A wake-up ends it earlier.
-    pub(super) fn shortest_wait(&self, interval: Duration) -> Duration {
+    pub(super) fn shortest_wait(&self, now: Timestamp, interval: Duration) -> Duration {
+        let unpaid = self.decisions.wait(now);
         if self.cpu_budget.suspended() {
-            return SUSPENDED_WAIT;
+            return unpaid.max(SUSPENDED_WAIT);
         }
         let times = self.cpu_budget.throttle() / ROUNDS_PER_SAMPLING;
-        if times > 1.0 { interval.mul_f64(times) } else { Duration::ZERO }
+        if times > 1.0 { unpaid.max(interval.mul_f64(times)) } else { unpaid }
+    }
+
+    /// Starts a decision, unless the last ones are not paid for yet.
+    pub(super) fn starts_decision(&mut self, now: Timestamp) -> bool {
+        self.decides = self.decisions.is_paid(now);
+        self.decides
+    }
+
+    /// Ends a round that took this CPU time. A round that did not decide is not charged: whoever
+    /// wakes the daemon must not delay its decisions.
+    pub(super) fn end_round(&mut self, now: Timestamp, cost: Duration) {
+        let own = cost.saturating_sub(std::mem::take(&mut self.apart));
+        if std::mem::take(&mut self.decides) {
+            self.decisions.charge(now, own);
+        }
     }
 
     /// Turns faults into events, as far as they are worth reporting.
@@ -93,5 +119,34 @@ impl DaemonAccount {
                 FaultReport::Readable => WorldEvent::Readable,
             });
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn decisions_wait_until_they_are_paid() {
+        let (mut account, ms) = (DaemonAccount::new(0.01, 0.03), Duration::from_millis);
+        let wait = |account: &DaemonAccount, now| account.shortest_wait(at(now), ms(1000));
+        assert!(account.starts_decision(at(0)));
+        // A survey of 200 ms was in the round; 2 ms are paid for per second.
+        account.apart = ms(200);
+        account.end_round(at(0), ms(206));
+        assert_eq!(wait(&account, 0), ms(3000));
+        // A wake-up comes earlier, and its round is free.
+        assert!(!account.starts_decision(at(1000)));
+        account.end_round(at(1000), ms(4));
+        assert_eq!(wait(&account, 1000), ms(2000));
+        assert!(account.starts_decision(at(3000)));
+        // Decisions of few tenants cost too little to wait for the next one, half a second later.
+        account.end_round(at(3000), ms(1));
+        assert_eq!(wait(&account, 3000), ms(500));
+        assert!(account.starts_decision(at(3500)));
     }
 }

@@ -6,7 +6,9 @@
 //! monitoring is suspended until the average is below the budget. Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
 //! polling tenants' services, each of which has a budget of its own. That of answering HTTP does
-//! not count either: any local user can ask without end, and must not end monitoring by it.
+//! not count either: any local user can ask without end, and must not end monitoring by it. A
+//! survey counts over the time that pays for it, so that the first one, which finds every process,
+//! suspends nothing.
 //!
 //! ```
 //! use std::time::Duration;
@@ -29,6 +31,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tierwise_core::units::Timestamp;
 
 use crate::error::Result;
+use crate::pace::{SURVEYS, pause};
 
 /// Seconds over which the average is taken: long enough for the survey of a large process to be
 /// only one part of it.
@@ -44,16 +47,29 @@ const MAX_THROTTLE: f64 = 64.0;
 /// Part of the budget below which the throttle falls.
 const LOW_USE: f64 = 0.7;
 
-/// The part of the budget for surveys; the rest is for access monitoring and decisions.
-const SURVEYS: f64 = 0.5;
-
-/// The longest pause after a survey: a new process is found within a minute.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
-
 /// CPU time of this process so far.
-pub(super) fn process_cpu() -> Duration {
+fn process_cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// CPU time of surveys that is not yet paid for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Owed {
+    cost: Duration,
+    since: Timestamp,
+    pause: Duration,
+}
+
+impl Owed {
+    /// The rest at a time: it falls evenly during the pause.
+    fn at(&self, now: Timestamp) -> Duration {
+        let left = self.pause.saturating_sub(now.since(self.since));
+        if left.is_zero() {
+            return Duration::ZERO;
+        }
+        self.cost.mul_f64(left.as_secs_f64() / self.pause.as_secs_f64())
+    }
 }
 
 /// Measures CPU time and derives the throttle factor.
@@ -73,6 +89,7 @@ pub struct CpuBudget {
     /// The clock of the CPU time for answering whoever asks. It is read with the process's: a
     /// second of many answers that is subtracted a second later would suspend monitoring.
     answering: fn() -> Duration,
+    owed: Owed,
     total: Duration,
     throttle: f64,
     suspended: bool,
@@ -93,6 +110,7 @@ impl CpuBudget {
             moving: Duration::ZERO,
             polling: Duration::ZERO,
             answering: || Duration::ZERO,
+            owed: Owed::default(),
             total: Duration::ZERO,
             throttle: 1.0,
             suspended: false,
@@ -132,7 +150,7 @@ impl CpuBudget {
     /// None today; a clock may fail elsewhere.
     pub fn read(&mut self, now: Timestamp) -> Result<()> {
         self.total = process_cpu() + self.kernel();
-        let apart = self.moving + self.polling + (self.answering)();
+        let apart = self.moving + self.polling + (self.answering)() + self.owed.at(now);
         self.spent(now, self.total.saturating_sub(apart));
         Ok(())
     }
@@ -202,11 +220,14 @@ impl CpuBudget {
         self.throttle
     }
 
-    /// The time from the start of a survey that took this CPU time to the next: surveys of many
-    /// tenants keep to the budget from the first one on, before the average shows what they cost.
-    pub fn pause_after_survey(&self, cost: Duration) -> Duration {
-        let seconds = cost.as_secs_f64() / (self.budget * SURVEYS);
-        Duration::try_from_secs_f64(seconds).map_or(MAX_PAUSE, |pause| pause.min(MAX_PAUSE))
+    /// Records a survey that started at `now` and took this CPU time. Returns the time until the
+    /// next one: surveys of many tenants keep to their part of the budget from the first one on,
+    /// before the average shows what they cost.
+    pub fn surveyed(&mut self, now: Timestamp, cost: Duration) -> Duration {
+        let cost = self.owed.at(now) + cost;
+        let pause = pause(cost, self.budget * SURVEYS);
+        self.owed = Owed { cost, since: now, pause };
+        pause
     }
 
     /// True while access monitoring is suspended.
@@ -220,16 +241,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dear_surveys_come_as_rarely_as_budgeted() {
-        let pause = |budget, millis| {
-            CpuBudget::new(budget, 1.0).pause_after_survey(Duration::from_millis(millis))
-        };
-        // Half of 1 % of a CPU: 5 ms per second.
-        assert_eq!(pause(0.01, 5), Duration::from_secs(1));
-        assert_eq!(pause(0.01, 100), Duration::from_secs(20));
-        assert_eq!(pause(0.01, 1000), MAX_PAUSE);
-        assert_eq!(pause(0.0, 1), MAX_PAUSE);
-        assert_eq!(pause(0.0, 0), MAX_PAUSE, "nothing can be paid from no budget");
+    fn surveys_wait_until_they_are_paid() {
+        let (mut budget, ms) = (CpuBudget::new(0.01, 1.0), Duration::from_millis);
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        // 35 % of 1 % of a CPU: 3.5 ms per second.
+        assert_eq!(budget.surveyed(at(0), ms(7)), Duration::from_secs(2));
+        assert_eq!(budget.surveyed(at(9), ms(35)), Duration::from_secs(10));
+        // One that does not wait pays for the last one, too.
+        assert_eq!(budget.surveyed(at(14), ms(35)), Duration::from_secs(15));
+    }
+
+    #[test]
+    fn first_survey_suspends_nothing() {
+        let (mut budget, cost) = (CpuBudget::new(0.01, 0.03), Duration::from_millis(210));
+        let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        budget.spent(at(0), Duration::ZERO);
+        assert_eq!(budget.surveyed(at(0), cost), Duration::from_secs(60));
+        // Within ten seconds the survey would be 2.1 % of a CPU.
+        for second in 1..=10 {
+            let owed = budget.owed.at(at(second));
+            budget.spent(at(second), cost - owed);
+        }
+        assert!((budget.used() - 0.0035).abs() < 1e-6, "{}", budget.used());
+        assert_eq!((budget.throttle(), budget.suspended()), (1.0, false));
+        assert_eq!(budget.owed.at(at(60)), Duration::ZERO);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! - [`survey`]: finds the blocks of each process and the tier of each.
 //! - [`heat`]: remembers what was hot, over a restart of the daemon and of programs.
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
+//! - `last_readings`: what was last read of processes that are monitored in turns.
 //! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
 //! - [`apply`]: turns a plan into system calls.
 //! - [`free_memory`]: reads free memory and computes unmanaged memory.
@@ -29,6 +30,7 @@ pub mod free_memory;
 pub mod heat;
 #[cfg(test)]
 mod hostile;
+mod last_readings;
 mod migrate;
 pub mod monitor;
 mod observe;
@@ -53,7 +55,7 @@ use tierwise_core::world::World;
 use crate::error::Result;
 use crate::fault::FaultScope;
 use crate::migrate::{Calls, HostKernel};
-use crate::monitor::{AccessMonitor, waits_still};
+use crate::monitor::{AccessMonitor, thread_cpu, waits_still};
 use crate::process::Reader;
 use crate::roots::Roots;
 use crate::tenant::{Readings, TenantSelector, TenantTracker};
@@ -62,7 +64,7 @@ use account::DaemonAccount;
 pub use account::WorldEvent;
 use apply::Migrator;
 use blocks::Blocks;
-use cpu_budget::{CpuBudget, process_cpu};
+use cpu_budget::CpuBudget;
 use free_memory::FreeMemory;
 use heat::HeatMemory;
 use monitor::{LostMonitor, MonitorThread};
@@ -143,7 +145,7 @@ impl LiveWorld<HostKernel> {
 impl<C: Calls> LiveWorld<C> {
     /// A world with other system calls: for tests.
     pub fn with_kernel(config: WorldConfig, host: LinuxHost, wake: Receiver<()>, calls: C) -> Self {
-        let account = DaemonAccount::new(CpuBudget::new(config.cpu.0, config.cpu.1));
+        let account = DaemonAccount::new(config.cpu.0, config.cpu.1);
         Self {
             host,
             started: Instant::now(),
@@ -332,6 +334,13 @@ impl<C: Calls> LiveWorld<C> {
         self.account.cpu_budget.moving(more);
     }
 
+    /// Ends a round that took this CPU time of the calling thread. A round that decided is followed
+    /// by the next one once the budget has paid for it ([`crate::pace`]).
+    pub fn end_round(&mut self, cost: Duration) {
+        let now = self.time();
+        self.account.end_round(now, cost);
+    }
+
     /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<WorldEvent> {
         std::mem::take(&mut self.account.events)
@@ -374,11 +383,7 @@ impl<C: Calls> World for LiveWorld<C> {
         self.account.read_cpu(now);
         let due = now >= self.next_survey && !self.account.cpu_budget.suspended();
         if due {
-            let before = process_cpu();
-            self.survey(now, out);
-            let cost = process_cpu().saturating_sub(before);
-            let pause = self.account.cpu_budget.pause_after_survey(cost);
-            self.next_survey = self.next_survey.max(now + pause);
+            self.paced_survey(now, out);
         }
         out.bits_unread = true;
         self.monitor(out);
@@ -390,17 +395,24 @@ impl<C: Calls> World for LiveWorld<C> {
         Ok(())
     }
 
+    fn affords_decision(&mut self) -> bool {
+        let now = self.time();
+        self.account.starts_decision(now)
+    }
+
     /// Applies the moves of a plan. Placement and caps have no effect here: a process allocates
     /// where the kernel lets it, and the excess is demoted afterwards.
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Infallibly<()> {
+        let before = thread_cpu();
         self.apply_moves(&plan.moves, out);
+        self.account.apart += thread_cpu().saturating_sub(before);
         Ok(())
     }
 
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Infallibly<bool> {
         let now = self.time();
         let until = deadline.map_or(self.max_wait, |d| d.since(now)).min(self.max_wait);
-        let until = until.max(self.account.shortest_wait(self.config.interval));
+        let until = until.max(self.account.shortest_wait(now, self.config.interval));
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
             Err(RecvTimeoutError::Disconnected) => Ok(false),

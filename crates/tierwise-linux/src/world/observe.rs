@@ -11,13 +11,30 @@ use super::{LiveWorld, WorldEvent};
 use crate::error::Result;
 use crate::fault::FaultScope;
 use crate::migrate::Calls;
-use crate::monitor::waits_still;
+use crate::monitor::{thread_cpu, waits_still};
 use crate::tenant::{TenantChanges, TenantState};
 
 impl<C: Calls> LiveWorld<C> {
+    /// Surveys, and sets the time of the next survey by what this one cost. Moves of the rest of
+    /// blocks are not its cost.
+    pub(super) fn paced_survey(&mut self, now: Timestamp, out: &mut Observation) {
+        let (own, before) = (thread_cpu(), self.survey_cpu());
+        self.survey(now, out);
+        let cost = self.survey_cpu().saturating_sub(before);
+        self.account.apart += thread_cpu().saturating_sub(own);
+        let pause = self.account.cpu_budget.surveyed(now, cost);
+        self.next_survey = self.next_survey.max(now + pause);
+    }
+
+    /// CPU time of this thread and its calls so far, without moves.
+    fn survey_cpu(&mut self) -> Duration {
+        let moving = self.account.cpu_budget.moving_so_far();
+        self.migrator.calls().cpu().saturating_sub(moving)
+    }
+
     /// Surveys the tenants' processes, their blocks and the blocks' tiers. If the processes cannot
     /// be listed, there is no survey.
-    pub(super) fn survey(&mut self, now: Timestamp, out: &mut Observation) {
+    fn survey(&mut self, now: Timestamp, out: &mut Observation) {
         let throttle = self.account.cpu_budget.throttle();
         self.next_survey = now + self.config.interval.mul_f64(throttle);
         let refreshed = self.tracker.refresh(&self.config.roots);

@@ -19,6 +19,7 @@ use tierwise_core::units::{PageId, TenantId, TierId};
 
 use super::blocks::Blocks;
 use super::fault_evidence::FaultEvidence;
+use super::last_readings::LastReadings;
 use crate::monitor::{AccessReport, ProcessRange};
 
 /// Checks that a referenced page counts for, if its source does not count checks.
@@ -37,6 +38,9 @@ pub struct AccessProjector {
     /// By page: checks that found it accessed, weighted by length.
     hotness: Vec<f64>,
     touched: Vec<PageId>,
+    readings: LastReadings,
+    /// Pages of processes that wait for their turn, with their checks.
+    waiting: Vec<(PageId, f64)>,
     /// By tenant: samples in the fastest tier, and in all tiers, of the last report.
     served: Vec<(u64, u64)>,
 }
@@ -70,6 +74,13 @@ impl AccessProjector {
             if let Some(page) = blocks.page_at(sample.process, sample.address) {
                 self.add(page, 1.0);
             }
+        }
+        let waiting = &mut self.waiting;
+        self.readings.follow(report, blocks, &self.hotness, |page, checks| {
+            waiting.push((page, checks));
+        });
+        while let Some((page, checks)) = self.waiting.pop() {
+            self.add(page, checks);
         }
         // Only samples from the CPU are single loads and stores.
         out.samples_are_ticks = report.samples.is_empty();
@@ -229,6 +240,36 @@ mod tests {
         let mut referenced = Vec::new();
         out.referenced.for_each(|page| referenced.push(page.0));
         assert_eq!(referenced, [0, 2]);
+    }
+
+    #[test]
+    fn last_reading_counts_until_next_turn() {
+        let (mut blocks, mut projector) = (blocks(), AccessProjector::default());
+        let other = Process { pid: 8, start_time: 1 };
+        let found = FoundBlock { number: 9, tier: Some(TierId(0)), resident: 512 };
+        let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+        blocks.update(other, TenantId(1), &[found], &mut a, &mut b, &mut c);
+        let mut turn = |sampled, regions, takes_turns, blocks: &Blocks| {
+            let mut out = Observation::default();
+            let report = AccessReport { sampled, regions, takes_turns, ..AccessReport::default() };
+            projector.project(&report, blocks, &mut [], &mut out);
+            let mut counts = [0; 4];
+            out.samples.iter().for_each(|sample| counts[sample.page.index()] += 1);
+            counts
+        };
+        let first = turn(vec![PROCESS], vec![region(0, SIZE, 12)], true, &blocks);
+        assert_eq!(first, [12, 0, 0, 0]);
+        let of_other = |checks| {
+            let region = region(9 * SIZE, 10 * SIZE, checks);
+            vec![ProcessRegion { process: other, ..region }]
+        };
+        assert_eq!(turn(vec![other], of_other(5), true, &blocks), [12, 0, 0, 5]);
+        assert_eq!(turn(vec![], vec![], true, &blocks), [0; 4], "nothing new was read");
+        let again = turn(vec![PROCESS], vec![region(SIZE, 2 * SIZE, 3)], true, &blocks);
+        assert_eq!(again, [0, 3, 0, 5]);
+        blocks.leave(PROCESS, &mut Vec::new());
+        assert_eq!(turn(vec![other], of_other(2), true, &blocks), [0, 0, 0, 2]);
+        assert_eq!(turn(vec![], vec![], false, &blocks), [0; 4], "no process waits for a turn");
     }
 
     #[test]

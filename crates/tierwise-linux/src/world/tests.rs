@@ -192,12 +192,15 @@ fn suspension_stops_monitoring_and_slows_rounds() {
         }
     };
     reported(&mut world, 1);
-    assert_eq!(world.account.shortest_wait(world.config.interval), Duration::ZERO);
+    let wait = |world: &LiveWorld<Pretender>| {
+        world.account.shortest_wait(world.time(), world.config.interval)
+    };
+    assert_eq!(wait(&world), Duration::ZERO);
     world.account.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
     (0..6).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
     assert!(world.account.cpu_budget.suspended());
-    assert_eq!(world.account.shortest_wait(world.config.interval), account::SUSPENDED_WAIT);
+    assert_eq!(wait(&world), account::SUSPENDED_WAIT);
     reported(&mut world, 0);
     world.account.cpu_budget = CpuBudget::new(f64::MAX, f64::MAX);
     reported(&mut world, 1);

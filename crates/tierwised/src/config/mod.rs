@@ -134,8 +134,6 @@ pub struct Monitor {
     pub aggregation_ms: u64,
     /// DAMON: max regions per process.
     pub regions: u64,
-    /// Max processes monitored at the same time. More are monitored in rotation.
-    pub processes: usize,
     /// How often processes and the placement of their pages are surveyed, in milliseconds.
     pub interval_ms: u64,
     /// Keep in the state directory which memory was hot (`heat.json`), so that a restart of the
@@ -152,7 +150,6 @@ impl Default for Monitor {
             sampling_ms: 20,
             aggregation_ms: 400,
             regions: 1000,
-            processes: 16,
             interval_ms: 1000,
             remember: true,
         }

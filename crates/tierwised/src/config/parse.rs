@@ -203,9 +203,6 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
         let found = config.monitor.interval_ms;
         return at("interval_ms", format!("found {found}; allowed: 100 to 60000"));
     }
-    if config.monitor.processes == 0 || config.monitor.processes > 256 {
-        return at("processes", format!("found {}; allowed: 1 to 256", config.monitor.processes));
-    }
     if !(10..=100_000).contains(&config.monitor.regions) {
         return at("regions", format!("found {}; allowed: 10 to 100000", config.monitor.regions));
     }

@@ -50,6 +50,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender};
 use tierwise_core::engine::Engine;
 use tierwise_driver::Driver;
+use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::roots::Roots;
 use tierwise_linux::settings::Settings;
 use tierwise_linux::topology::LinuxHost;
@@ -221,8 +222,10 @@ impl Daemon {
 
     fn round(&mut self) {
         self.driver.set_mode(self.activity.driver_mode());
+        let before = thread_cpu();
         let Ok(_) = self.driver.round_with(&mut self.engine, &mut self.world, &mut self.history);
         self.history.record_decisions(&self.world);
+        self.world.end_round(thread_cpu().saturating_sub(before));
         self.rounds += 1;
         let at = self.uptime();
         if self.rounds == 1 {

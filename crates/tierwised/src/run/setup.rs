@@ -15,7 +15,7 @@ use tierwise_linux::migrate::page_cache::promotion::cache_record;
 use tierwise_linux::monitor::AccessMonitor;
 use tierwise_linux::monitor::auto::AccessSource;
 use tierwise_linux::monitor::damon_paddr::DamonPaddr;
-use tierwise_linux::monitor::damon_vaddr::DamonVaddr;
+use tierwise_linux::monitor::damon_vaddr::{self, DamonVaddr};
 use tierwise_linux::monitor::hint_faults::{HintFaultConfig, HintFaultMonitor, hint_fault_record};
 use tierwise_linux::monitor::idle_bitmap::IdleBitmap;
 use tierwise_linux::monitor::pagemap_scan::PagemapScan;
@@ -153,7 +153,7 @@ fn make(
         }
         // The configuration cannot name it: it reports only programs that take part.
         AccessSource::PagemapScan => Box::new(PagemapScan::new(roots)?),
-        AccessSource::DamonVaddr => damon_vaddr(options)?,
+        AccessSource::DamonVaddr => on_processes(options)?,
         AccessSource::HintFaults => {
             let config = HintFaultConfig {
                 record: hint_fault_record(&options.config.state),
@@ -161,18 +161,18 @@ fn make(
                 budget: options.config.cpu.budget_percent / 100.0,
                 damon: damon_attrs(monitor),
             };
-            Box::new(HintFaultMonitor::new(roots, config, damon_vaddr(options)?)?)
+            Box::new(HintFaultMonitor::new(roots, config, on_processes(options)?)?)
         }
     })
 }
 
 /// DAMON on processes.
-fn damon_vaddr(options: &Options) -> anyhow::Result<Box<dyn AccessMonitor>> {
+fn on_processes(options: &Options) -> anyhow::Result<Box<dyn AccessMonitor>> {
     let monitor = &options.config.monitor;
     let (attrs, record) = (damon_attrs(monitor), damon_record(&options.config.state));
-    let processes = monitor.processes as u32;
-    let monitor = DamonVaddr::new(&options.roots, Some(&record), attrs, processes)?;
-    Ok(Box::new(monitor.with_tracepoint()))
+    let budget = options.config.cpu.budget_percent / 100.0;
+    let monitor = DamonVaddr::new(&options.roots, Some(&record), attrs, damon_vaddr::MAX)?;
+    Ok(Box::new(monitor.with_budget(budget).with_tracepoint()))
 }
 
 fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {

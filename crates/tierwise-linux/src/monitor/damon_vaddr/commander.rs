@@ -1,41 +1,51 @@
 //! The thread that commands kdamonds: turns them on for processes and off again, sets their
 //! intervals, and reads regions through sysfs if there is no tracepoint.
 //!
-//! A command can wait for as long as the process of its kdamond holds its mmap lock, and DAMON
+//! A command can wait for as long as a process of its kdamond holds its mmap lock, and DAMON
 //! executes one command at a time. The thread that reads the tracepoint therefore does not wait for
 //! this one.
 
 use std::collections::VecDeque;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tierwise_core::observe::DamonAttrs;
+use tierwise_core::units::Timestamp;
 
 use crate::damon::{Admin, DamonTarget, HostRegion, Kdamond, Monitoring, Scheme};
 use crate::error::{LinuxError, Result};
 use crate::monitor::rotation::RoundRobin;
-use crate::monitor::{MonitorTarget, ProcessRegion};
+use crate::monitor::{MonitorTarget, ProcessRegion, thread_cpu};
+use crate::pace::Pace;
 use crate::process::{Process, ProcessStat, Reader};
 use crate::roots::Roots;
 use crate::worker;
 
-use super::COLLECTIONS_PER_ROUND;
+use super::{GROUP, TURN};
 
-/// A process whose kdamond is on.
+/// A kdamond that is on.
 #[derive(Debug)]
 pub(super) struct Monitored {
-    pub process: Process,
-    /// The kdamond's thread.
+    /// Its place among the commander's kdamonds.
+    pub place: usize,
+    /// Its processes, in the order of its targets.
+    pub processes: Vec<Process>,
+    /// Its thread.
     pub thread: Option<Process>,
 }
 
 impl Monitored {
-    /// CPU time of its kdamond so far; zero once the kdamond has ended.
+    /// Its CPU time so far; zero once it has ended.
     pub(super) fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
-        let stat = self.thread.and_then(|thread| read_stat(thread, roots, reader));
-        stat.map_or(Duration::ZERO, |stat| stat.cpu_time())
+        self.thread.map_or(Duration::ZERO, |thread| cpu_time(thread, roots, reader))
     }
+}
+
+/// CPU time of a kdamond's thread so far; zero if another thread has its number.
+fn cpu_time(thread: Process, roots: &Roots, reader: &mut Reader) -> Duration {
+    let stat = read_stat(thread, roots, reader);
+    stat.map_or(Duration::ZERO, |stat| stat.exact_cpu_time(roots, thread.pid, reader))
 }
 
 /// Reads the state of a kdamond's thread; `None` if another thread has its number.
@@ -46,9 +56,10 @@ fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<Proc
 
 /// A kdamond that was started or stopped.
 #[derive(Debug)]
-pub(super) enum TargetChange {
+pub(super) enum KdamondChange {
     Started(Monitored),
-    Left(Process),
+    /// The place of one that was stopped.
+    Left(usize),
 }
 
 /// An order to the commander.
@@ -57,8 +68,7 @@ pub(super) enum DamonOrder {
     /// Monitors these processes and no others.
     Targets(Vec<MonitorTarget>),
     /// Sets the current intervals of every kdamond, reads the kdamonds if there is no tracepoint,
-    /// and ends a turn that has lasted for [`COLLECTIONS_PER_ROUND`](super::COLLECTIONS_PER_ROUND)
-    /// collections.
+    /// and ends and starts turns.
     Collect,
     /// Turns every kdamond off.
     Stop,
@@ -67,10 +77,12 @@ pub(super) enum DamonOrder {
 /// Result of an order.
 #[derive(Debug)]
 pub(super) struct DamonAnswer {
-    pub changes: VecDeque<TargetChange>,
+    pub changes: VecDeque<KdamondChange>,
     /// Processes whose regions were read through sysfs, and the regions.
     pub sampled: Vec<Process>,
     pub regions: Vec<ProcessRegion>,
+    /// Processes take turns, because there are more than kdamonds.
+    pub takes_turns: bool,
     /// CPU time of all stopped kdamonds.
     pub ended: Duration,
     pub result: Result<()>,
@@ -158,27 +170,39 @@ impl Drop for Commands {
     }
 }
 
+/// A kdamond and its turn.
+#[derive(Debug)]
+struct Place {
+    kdamond: Kdamond,
+    /// Its processes, in the order of its targets; none while it is off.
+    processes: Vec<Process>,
+    /// Intervals that were last set.
+    given: DamonAttrs,
+    /// Its thread while it is on. Reading it from sysfs would need DAMON's lock.
+    thread: Option<Process>,
+    /// Start of the turn.
+    since: Timestamp,
+}
+
 /// State of the thread that commands kdamonds.
 #[derive(Debug)]
 pub(super) struct Commander {
     roots: Roots,
     admin: Admin,
     attrs: DamonAttrs,
-    max_kdamonds: u32,
+    max_kdamonds: usize,
     /// Another thread reads regions from the tracepoint.
     traced: bool,
-    kdamonds: Vec<Kdamond>,
-    /// Process of each kdamond.
-    assigned: Vec<Option<Process>>,
-    /// Intervals that were last set for each kdamond.
-    given: Vec<DamonAttrs>,
-    /// Thread of each kdamond that is on. Reading it from sysfs would need DAMON's lock.
-    threads: Vec<Option<Process>>,
+    places: Vec<Place>,
     rotation: RoundRobin,
-    collections: u32,
+    /// Pace of turns; without one they wait for nothing.
+    pace: Option<Pace>,
+    started: Instant,
+    /// CPU time of kdamonds and of this thread that turns were charged for.
+    charged: Duration,
     selected: Vec<Process>,
     reader: Reader,
-    changes: VecDeque<TargetChange>,
+    changes: VecDeque<KdamondChange>,
     /// CPU time of stopped kdamonds.
     ended: Duration,
 }
@@ -189,14 +213,13 @@ impl Commander {
             roots: roots.clone(),
             admin,
             attrs,
-            max_kdamonds,
+            max_kdamonds: max_kdamonds as usize,
             traced: false,
-            kdamonds: Vec::new(),
-            assigned: Vec::new(),
-            given: Vec::new(),
-            threads: Vec::new(),
+            places: Vec::new(),
             rotation: RoundRobin::default(),
-            collections: 0,
+            pace: None,
+            started: Instant::now(),
+            charged: Duration::ZERO,
             selected: Vec::new(),
             reader: Reader::default(),
             changes: VecDeque::new(),
@@ -209,6 +232,11 @@ impl Commander {
         self.traced = true;
     }
 
+    /// Sets the pace of turns.
+    pub(super) fn set_pace(&mut self, pace: Pace) {
+        self.pace = Some(pace);
+    }
+
     fn run(&mut self, attrs: DamonAttrs, order: DamonOrder) -> DamonAnswer {
         self.attrs = attrs;
         let (mut sampled, mut regions) = (Vec::new(), Vec::new());
@@ -218,13 +246,23 @@ impl Commander {
             DamonOrder::Stop => self.stop(),
         };
         let result = result.or_else(|problem| self.postpone(problem));
-        let changes = std::mem::take(&mut self.changes);
-        DamonAnswer { changes, sampled, regions, ended: self.ended, result }
+        let (changes, takes_turns) = (std::mem::take(&mut self.changes), self.takes_turns());
+        DamonAnswer { changes, sampled, regions, takes_turns, ended: self.ended, result }
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.started.elapsed()
+    }
+
+    /// True if processes take turns, because there are more than kdamonds.
+    fn takes_turns(&self) -> bool {
+        let places = self.places.len();
+        self.rotation.len() > if places == 0 { self.max_kdamonds } else { places }
     }
 
     /// True if regions can be read without a command.
     fn reads_on(&self) -> bool {
-        self.traced && self.assigned.iter().any(Option::is_some)
+        self.traced && self.places.iter().any(Place::is_on)
     }
 
     /// Postpones an order while another program's command holds DAMON's lock: regions are still
@@ -238,45 +276,78 @@ impl Commander {
     }
 
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
+        let took_turns = self.takes_turns();
         self.rotation.set(processes);
-        let still = |p: &Process| processes.iter().any(|target| target.process == *p);
-        for place in 0..self.assigned.len() {
-            if self.assigned[place].is_some_and(|p| !still(&p)) {
-                self.leave(place)?;
-            }
+        if !took_turns {
+            // What was spent before the first turn is not charged for turns.
+            self.charged = self.spent();
         }
-        // A turn is cut short only if a process would otherwise wait although there is a place. A
-        // kdamond that waits for a process that is no longer a target does not count.
-        let busy = self.assigned.iter().flatten().filter(|process| still(process)).count();
-        let places =
-            if self.kdamonds.is_empty() { self.max_kdamonds as usize } else { self.kdamonds.len() };
-        if busy < places.min(self.rotation.len()) { self.assign() } else { Ok(()) }
+        self.fill()
     }
 
     fn collect(&mut self, sampled: &mut Vec<Process>, out: &mut Vec<ProcessRegion>) -> Result<()> {
         let mut regions: Vec<HostRegion> = Vec::new();
-        for place in 0..self.assigned.len() {
-            let Some(process) = self.assigned[place] else { continue };
+        for place in 0..self.places.len() {
+            // Without the tracepoint a kdamond has one process.
+            let Some(&process) = self.places[place].processes.first() else { continue };
             self.give_attrs(place)?;
             if !self.traced && self.read(place, &mut regions)? {
                 sampled.push(process);
                 out.extend(regions.iter().map(|&region| ProcessRegion { process, region }));
             }
         }
-        self.collections += 1;
-        if self.collections.is_multiple_of(COLLECTIONS_PER_ROUND)
-            && self.rotation.len() > self.kdamonds.len()
-        {
-            self.assign()?;
+        self.fill()
+    }
+
+    /// Turns off the kdamonds of processes that are no longer to be monitored, and those whose turn
+    /// has lasted long enough, if other processes wait, or if its processes could have a kdamond
+    /// each.
+    fn end_turns(&mut self) -> Result<()> {
+        let (now, takes_turns) = (self.now(), self.takes_turns());
+        for place in 0..self.places.len() {
+            let Place { processes, since, .. } = &self.places[place];
+            let stays = processes.iter().any(|process| self.rotation.holds(process));
+            let shares = takes_turns || processes.len() > 1;
+            let passed = now.since(*since) >= self.attrs.aggregation * TURN;
+            if !processes.is_empty() && (!stays || shares && passed) {
+                self.leave(place)?;
+            }
         }
         Ok(())
     }
 
+    /// CPU time so far of all kdamonds and of this thread, which commands them.
+    fn spent(&mut self) -> Duration {
+        let (roots, reader) = (&self.roots, &mut self.reader);
+        let threads = self.places.iter().filter_map(|place| place.thread);
+        let running: Duration = threads.map(|thread| cpu_time(thread, roots, reader)).sum();
+        self.ended + running + thread_cpu()
+    }
+
+    /// Charges turns for the CPU time since the last charge.
+    fn charge(&mut self) {
+        if self.pace.is_none() || !self.takes_turns() {
+            return;
+        }
+        let (now, spent) = (self.now(), self.spent());
+        let cost = spent.saturating_sub(self.charged);
+        self.charged = self.charged.max(spent);
+        self.pace.iter_mut().for_each(|pace| pace.charge(now, cost));
+    }
+
+    /// True if a turn may start: the last ones are paid for. Processes that take no turns do not
+    /// wait.
+    fn may_start(&self) -> bool {
+        let now = self.now();
+        !self.takes_turns() || self.pace.is_none_or(|pace| pace.is_paid(now))
+    }
+
     /// Sets the current intervals and bounds of a kdamond, unless it waits.
     fn give_attrs(&mut self, place: usize) -> Result<()> {
-        if self.given[place] != self.attrs && !self.is_waiting(place) {
-            self.kdamonds[place].set_attrs(&self.attrs)?;
-            self.given[place] = self.attrs;
+        if self.places[place].given != self.attrs && !self.is_waiting(place) {
+            let place = &mut self.places[place];
+            place.kdamond.set_attrs(&attrs_of(&self.attrs, place.processes.len()))?;
+            place.given = self.attrs;
         }
         Ok(())
     }
@@ -287,60 +358,115 @@ impl Commander {
     }
 
     fn stat(&mut self, place: usize) -> Option<ProcessStat> {
-        read_stat(self.threads[place]?, &self.roots, &mut self.reader)
+        read_stat(self.places[place].thread?, &self.roots, &mut self.reader)
     }
 
-    /// Starts a turn: assigns the next processes to kdamonds.
-    fn assign(&mut self) -> Result<()> {
-        let wanted = self.rotation.len().min(self.max_kdamonds as usize);
-        if self.kdamonds.is_empty() && wanted > 0 {
-            // All kdamonds are made at once: while one runs, the kernel makes no more.
-            self.kdamonds = self.admin.take(self.max_kdamonds)?;
-            self.assigned = vec![None; self.kdamonds.len()];
-            self.given = vec![self.attrs; self.kdamonds.len()];
-            self.threads = vec![None; self.kdamonds.len()];
+    /// Ends turns, and starts kdamonds for processes that wait.
+    fn fill(&mut self) -> Result<()> {
+        self.end_turns()?;
+        self.charge();
+        self.take_kdamonds()?;
+        let on = self.places.iter().flat_map(|place| &place.processes);
+        let on = on.filter(|process| self.rotation.holds(process)).count();
+        let is_full = self.places.iter().all(Place::is_on);
+        if is_full || on >= self.rotation.len() || !self.may_start() {
+            return Ok(());
         }
-        self.rotation.next(self.kdamonds.len(), &mut self.selected);
-        for place in 0..self.assigned.len() {
-            match self.assigned[place] {
-                Some(p) if self.selected.contains(&p) => self.selected.retain(|&c| c != p),
-                Some(_) => self.leave(place)?,
-                None => (),
+        let mut chosen = self.chosen();
+        for place in 0..self.places.len() {
+            if self.places[place].is_on() {
+                continue;
+            }
+            if !self.may_start() || !self.select(&chosen) {
+                break;
+            }
+            chosen.extend(self.selected.iter().map(|&process| (process, false)));
+            chosen.sort_unstable();
+            if self.start(place)? {
+                let Place { kdamond, thread, .. } = &self.places[place];
+                self.admin.note_thread(kdamond, *thread)?;
+            }
+            self.charge();
+        }
+        Ok(())
+    }
+
+    fn take_kdamonds(&mut self) -> Result<()> {
+        if self.places.is_empty() && !self.rotation.is_empty() {
+            // All kdamonds are made at once: while one runs, the kernel makes no more.
+            let taken = self.admin.take(self.max_kdamonds as u32)?.into_iter();
+            self.places = taken.map(|kdamond| Place::new(kdamond, self.attrs)).collect();
+        }
+        Ok(())
+    }
+
+    /// The processes of kdamonds that are on, ascending. True marks a suspect: it shares a kdamond
+    /// that waits for a lock of any of its processes.
+    fn chosen(&mut self) -> Vec<(Process, bool)> {
+        let mut chosen = Vec::new();
+        for place in 0..self.places.len() {
+            let suspects = self.places[place].processes.len() > 1 && self.is_waiting(place);
+            let processes = self.places[place].processes.iter();
+            chosen.extend(processes.map(|&process| (process, suspects)));
+        }
+        chosen.sort_unstable();
+        chosen
+    }
+
+    /// Selects the processes of the next turn; false if there are none. A suspect gets a turn of its
+    /// own, so that it delays no other process once more.
+    fn select(&mut self, chosen: &[(Process, bool)]) -> bool {
+        let is_on = |process: &Process| chosen.binary_search(&(*process, false)).is_ok();
+        let is_suspect = |process: &Process| chosen.binary_search(&(*process, true)).is_ok();
+        self.selected.clear();
+        self.rotation.next(1, |process| !is_on(process), &mut self.selected);
+        let Some(&first) = self.selected.first() else { return false };
+        let group = if self.traced { self.rotation.len().div_ceil(self.places.len()) } else { 1 };
+        if group > 1 && !is_suspect(&first) {
+            let joins =
+                |process: &Process| *process != first && !is_on(process) && !is_suspect(process);
+            self.rotation.next(group.min(GROUP) - 1, joins, &mut self.selected);
+        }
+        true
+    }
+
+    /// Turns a kdamond on for the selected processes; false if they have exited.
+    fn start(&mut self, place: usize) -> Result<bool> {
+        let (mut processes, mut tasks) = (Vec::new(), Vec::new());
+        for &process in &self.selected {
+            match process.task(&self.roots, &mut self.reader) {
+                Err(e) if e.is_of_machine() => return Err(e),
+                Err(_) => {}
+                Ok(task) => {
+                    processes.push(process);
+                    tasks.push(task);
+                }
             }
         }
-        let mut changed = false;
-        while let Some(process) = self.selected.pop() {
-            let Some(place) = self.assigned.iter().position(Option::is_none) else { break };
-            changed |= self.start(place, process)?;
+        if processes.is_empty() {
+            return Ok(false);
         }
-        if changed { self.admin.note(&self.kdamonds, &mut self.reader) } else { Ok(()) }
-    }
-
-    /// Turns a kdamond on for a process; false if the process has exited.
-    fn start(&mut self, place: usize, process: Process) -> Result<bool> {
-        let task = match process.task(&self.roots, &mut self.reader) {
-            Err(e) if e.is_of_machine() => return Err(e),
-            Err(_) => return Ok(false),
-            Ok(task) => task,
-        };
-        let target = DamonTarget::Process(task);
-        let monitoring = Monitoring { target, attrs: self.attrs, schemes: vec![Scheme::stat()] };
-        let reads_on = self.reads_on();
-        let kdamond = &mut self.kdamonds[place];
+        let attrs = attrs_of(&self.attrs, processes.len());
+        // The tracepoint reports regions without a scheme.
+        let schemes = if self.traced { Vec::new() } else { vec![Scheme::stat()] };
+        let monitoring = Monitoring { target: DamonTarget::Processes(tasks), attrs, schemes };
+        let (reads_on, now) = (self.reads_on(), self.now());
+        let kdamond = &mut self.places[place].kdamond;
         kdamond.configure(&monitoring)?;
         let answer = if reads_on { kdamond.try_on() } else { kdamond.on(&self.roots) };
-        // DAMON finds a process by its pid alone, so the process's identity is checked afterwards.
-        let alive = process.is_alive_with(&self.roots, &mut self.reader);
-        if !alive {
+        // DAMON finds a process by its pid alone, so the processes' identity is checked afterwards.
+        let mut alive = |process: &Process| process.is_alive_with(&self.roots, &mut self.reader);
+        if !processes.iter().all(&mut alive) {
             kdamond.off()?;
             return Ok(false);
         }
         answer?;
-        self.assigned[place] = Some(process);
-        self.given[place] = self.attrs;
         let thread = kdamond.thread(&self.roots, &mut self.reader)?;
-        self.threads[place] = thread;
-        self.changes.push_back(TargetChange::Started(Monitored { process, thread }));
+        let started = &mut self.places[place];
+        (started.given, started.thread, started.since) = (self.attrs, thread, now);
+        started.processes.clone_from(&processes);
+        let monitored = Monitored { place, processes, thread };
+        self.changes.push_back(KdamondChange::Started(monitored));
         Ok(true)
     }
 
@@ -349,7 +475,7 @@ impl Commander {
         if self.is_waiting(place) {
             return Ok(false);
         }
-        let runs = self.kdamonds[place].regions(&mut self.reader, regions)?;
+        let runs = self.places[place].kdamond.regions(&mut self.reader, regions)?;
         if !runs {
             // The process has ended.
             self.leave(place)?;
@@ -362,32 +488,33 @@ impl Commander {
         if self.is_waiting(place) {
             return Ok(());
         }
-        let used = self.stat(place).map_or(Duration::ZERO, |stat| stat.cpu_time());
-        self.kdamonds[place].off()?;
+        let Place { kdamond, processes, thread, .. } = &mut self.places[place];
+        let used = thread.map_or(Duration::ZERO, |t| cpu_time(t, &self.roots, &mut self.reader));
+        kdamond.off()?;
         self.ended += used;
-        self.threads[place] = None;
-        self.changes.extend(self.assigned[place].take().map(TargetChange::Left));
+        *thread = None;
+        processes.clear();
+        self.changes.push_back(KdamondChange::Left(place));
         Ok(())
     }
 
     fn stop(&mut self) -> Result<()> {
         let (mut left, mut waiting) = (Vec::new(), Vec::new());
-        for (place, kdamond) in std::mem::take(&mut self.kdamonds).into_iter().enumerate() {
-            let process = self.assigned[place];
-            self.changes.extend(process.map(TargetChange::Left));
-            if let Some(stat) = self.stat(place) {
-                self.ended += stat.cpu_time();
-                if stat.is_uninterruptible() {
-                    let pid = process.map_or(0, |process| process.pid);
-                    waiting.push(format!("{} (for process {pid})", kdamond.index()));
-                    kdamond.abandon();
-                    continue;
-                }
+        for (number, place) in std::mem::take(&mut self.places).into_iter().enumerate() {
+            self.changes.push_back(KdamondChange::Left(number));
+            let Some(thread) = place.thread else {
+                left.push(place.kdamond);
+                continue;
+            };
+            self.ended += cpu_time(thread, &self.roots, &mut self.reader);
+            let stat = read_stat(thread, &self.roots, &mut self.reader);
+            if stat.is_some_and(|stat| stat.is_uninterruptible()) {
+                waiting.push(format!("{} (for process {})", place.kdamond.index(), place.pids()));
+                place.kdamond.abandon();
+            } else {
+                left.push(place.kdamond);
             }
-            left.push(kdamond);
         }
-        self.assigned.clear();
-        self.threads.clear();
         self.admin.restore(left)?;
         if waiting.is_empty() {
             return Ok(());
@@ -396,5 +523,32 @@ impl Commander {
             what: format!("kdamond {} waits for a lock and stays on", waiting.join(", ")),
             remedy: "end that process and run `tierwise restore`".into(),
         })
+    }
+}
+
+impl Place {
+    fn new(kdamond: Kdamond, given: DamonAttrs) -> Self {
+        let (processes, thread) = (Vec::new(), None);
+        Self { kdamond, processes, given, thread, since: Timestamp::ZERO }
+    }
+
+    fn is_on(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    fn pids(&self) -> String {
+        let pids: Vec<String> = self.processes.iter().map(|p| p.pid.to_string()).collect();
+        pids.join(" or ")
+    }
+}
+
+/// Intervals, and bounds for this many processes of one kdamond. The kernel starts with three
+/// regions per process at least.
+fn attrs_of(attrs: &DamonAttrs, processes: usize) -> DamonAttrs {
+    let count = processes as u32;
+    DamonAttrs {
+        min_regions: attrs.min_regions.max(3 * count),
+        max_regions: attrs.max_regions.saturating_mul(count.max(1)),
+        ..*attrs
     }
 }

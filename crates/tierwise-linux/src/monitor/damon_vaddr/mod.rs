@@ -1,15 +1,18 @@
-//! DAMON on processes' virtual addresses: one kdamond per process. The number of kdamonds is
-//! bounded; more processes are monitored in rotation ([`super::rotation`]).
+//! DAMON on processes' virtual addresses: one kdamond per process, and at most [`MAX`] of them.
 //!
-//! A kdamond that is assigned to another process starts with coarse regions. A turn therefore lasts
-//! for [`COLLECTIONS_PER_ROUND`] collections, so that regions can adapt (they are split once per
-//! aggregation interval).
+//! More processes are monitored in turns ([`super::rotation`]): a kdamond gets up to [`GROUP`]
+//! processes, and another group after [`TURN`] aggregation intervals. A turn starts with coarse
+//! regions, which adapt once per interval. The next turn starts once the CPU budget has paid for the
+//! last ones ([`crate::pace`]), so that the cost has a bound for any number of processes. What was
+//! read of a process counts until it is read again ([`AccessReport::takes_turns`]).
 //!
-//! A kdamond takes the mmap lock of its process, which the process may hold for ever. A command to
-//! that kdamond then waits as long, with DAMON's own lock held. Regions are therefore read from a
-//! tracepoint, which needs no command ([`DamonVaddr::with_tracepoint`]). A kdamond that waits gets
-//! no command until it continues. A thread of its own gives the commands (`commander.rs`), so that
-//! a command that meets a lock taken a moment ago does not delay the reading of regions.
+//! A kdamond takes the mmap lock of each of its processes, which a process may hold for ever. A
+//! command to that kdamond then waits as long, with DAMON's own lock held. Regions are therefore
+//! read from a tracepoint, which needs no command ([`DamonVaddr::with_tracepoint`]). A kdamond that
+//! waits gets no command until it continues, and each of its processes gets the next turn alone. A
+//! thread of its own gives the commands (`commander.rs`), so that a command that meets a lock taken
+//! a moment ago does not delay the reading of regions. Without the tracepoint a kdamond has one
+//! process.
 
 mod commander;
 
@@ -23,17 +26,22 @@ use crate::damon::operations;
 use crate::damon::trace::TraceBuffers;
 use crate::damon::{Admin, HostRegion};
 use crate::error::Result;
-use crate::process::Reader;
+use crate::pace::{Pace, TURNS};
+use crate::process::{Process, Reader};
 use crate::roots::Roots;
-use commander::{Commander, Commands, DamonOrder, Monitored, TargetChange};
+use commander::{Commander, Commands, DamonOrder, KdamondChange, Monitored};
 
 /// Maximum number of kdamonds. Each is a kernel thread that wakes every sampling interval. The
 /// kernel executes one sysfs command at a time, so that collecting from all takes up to this many
 /// aggregation intervals: 1.6 s at the default.
 pub const MAX: u32 = 16;
 
-/// Collections per turn.
-pub const COLLECTIONS_PER_ROUND: u32 = 5;
+/// Maximum processes of a kdamond. A turn of one process costs the wake-ups of a thread; sixteen
+/// share them, and no more are delayed by one that keeps its memory locked.
+pub const GROUP: usize = 16;
+
+/// Aggregation intervals per turn: regions are split once per interval, so that 3 become up to 96.
+pub const TURN: u32 = 5;
 
 /// Checks that the kernel has it and that this process may use it.
 ///
@@ -53,9 +61,9 @@ trait Reports: std::fmt::Debug + Send {
     /// Reads the regions that these threads reported since the last call.
     fn read(&mut self, threads: &[i32]) -> Result<()>;
 
-    /// Regions of the last aggregation interval of a kdamond's thread, ascending; `None` if no
-    /// interval has ended since the last call.
-    fn take(&mut self, thread: i32) -> Option<&[HostRegion]>;
+    /// Regions of one of a thread's targets in the last aggregation interval, ascending; `None` if
+    /// no interval has ended since the last call.
+    fn take(&mut self, thread: i32, target: u64) -> Option<&[HostRegion]>;
 }
 
 impl Reports for TraceBuffers {
@@ -63,8 +71,8 @@ impl Reports for TraceBuffers {
         self.read(threads)
     }
 
-    fn take(&mut self, thread: i32) -> Option<&[HostRegion]> {
-        self.take(thread)
+    fn take(&mut self, thread: i32, target: u64) -> Option<&[HostRegion]> {
+        self.take(thread, target)
     }
 }
 
@@ -87,6 +95,11 @@ pub struct DamonVaddr {
     reports: Option<Box<dyn Reports>>,
     threads: Vec<i32>,
     targets: Vec<MonitorTarget>,
+    /// The targets' processes, ascending.
+    processes: Vec<Process>,
+    /// The commander knows the targets.
+    told: bool,
+    takes_turns: bool,
     reader: Reader,
     /// CPU time of this thread.
     spent: Duration,
@@ -122,10 +135,22 @@ impl DamonVaddr {
             reports: None,
             threads: Vec::new(),
             targets: Vec::new(),
+            processes: Vec::new(),
+            told: false,
+            takes_turns: false,
             reader: Reader::default(),
             spent: Duration::ZERO,
             ended: Duration::ZERO,
         })
+    }
+
+    /// Starts turns at the pace of a CPU budget, in parts of one CPU.
+    #[must_use]
+    pub fn with_budget(mut self, budget: f64) -> Self {
+        if let Some(commander) = &mut self.idle {
+            commander.set_pace(Pace::new(budget, TURNS));
+        }
+        self
     }
 
     /// Reads regions from DAMON's tracepoint if tracefs is mounted, instead of making the kernel
@@ -159,19 +184,20 @@ impl DamonVaddr {
     }
 
     /// Gives the commander an order, unless the last one is not finished yet: every order is given
-    /// again in the next round.
-    fn order(&mut self, order: DamonOrder, report: &mut AccessReport) -> Result<()> {
+    /// again in the next round. Returns true if it was given.
+    fn order(&mut self, order: DamonOrder, report: &mut AccessReport) -> Result<bool> {
         self.finish(report)?;
         if let Some(commander) = self.idle.take() {
             self.commands = Some(Commands::start(commander)?);
         }
         let Some(commands) = self.commands.as_mut().filter(|commands| !commands.is_pending())
         else {
-            return Ok(());
+            return Ok(false);
         };
         commands.give(self.attrs, order);
         self.ordered = Instant::now();
-        self.finish(report)
+        self.finish(report)?;
+        Ok(true)
     }
 
     /// Waits for the current order. With the tracepoint, it waits for at most one aggregation
@@ -182,13 +208,11 @@ impl DamonVaddr {
         let limit = reads_on.then_some(self.attrs.aggregation);
         match commands.take(limit)? {
             Some(answer) => {
-                self.ended = answer.ended;
+                (self.ended, self.takes_turns) = (answer.ended, answer.takes_turns);
                 for change in answer.changes {
                     match change {
-                        TargetChange::Started(monitored) => self.monitored.push(monitored),
-                        TargetChange::Left(process) => {
-                            self.monitored.retain(|m| m.process != process)
-                        }
+                        KdamondChange::Started(monitored) => self.monitored.push(monitored),
+                        KdamondChange::Left(place) => self.monitored.retain(|m| m.place != place),
                     }
                 }
                 report.sampled.extend(answer.sampled);
@@ -212,7 +236,7 @@ impl DamonVaddr {
             tracing::warn!(
                 "a command to a kdamond waits for a process that keeps its address space locked: \
                  the {} monitored processes stay monitored, and no others are until that ends",
-                self.monitored.len()
+                self.monitored.iter().map(|monitored| monitored.processes.len()).sum::<usize>()
             );
         }
     }
@@ -225,14 +249,14 @@ impl DamonVaddr {
         self.threads.extend(self.monitored.iter().filter_map(thread));
         reports.read(&self.threads)?;
         for monitored in &self.monitored {
-            let process = monitored.process;
-            let Some(regions) = thread(monitored).and_then(|thread| reports.take(thread)) else {
-                continue;
-            };
-            if self.targets.iter().any(|target| target.process == process) {
-                report.sampled.push(process);
-                let regions = regions.iter().map(|&region| ProcessRegion { process, region });
-                report.regions.extend(regions);
+            let Some(thread) = thread(monitored) else { continue };
+            for (target, &process) in (0..).zip(&monitored.processes) {
+                let Some(regions) = reports.take(thread, target) else { continue };
+                if self.processes.binary_search(&process).is_ok() {
+                    report.sampled.push(process);
+                    let regions = regions.iter().map(|&region| ProcessRegion { process, region });
+                    report.regions.extend(regions);
+                }
             }
         }
         Ok(())
@@ -246,12 +270,22 @@ impl AccessMonitor for DamonVaddr {
 
     fn set_targets(&mut self, processes: &[MonitorTarget]) -> Result<()> {
         let before = thread_cpu();
-        processes.clone_into(&mut self.targets);
-        // Only `Collect` reads regions, and the regions of a late one are out of date by now.
-        let ordered =
-            self.order(DamonOrder::Targets(processes.to_vec()), &mut AccessReport::default());
+        if processes != self.targets {
+            processes.clone_into(&mut self.targets);
+            self.processes.clear();
+            self.processes.extend(processes.iter().map(|target| target.process));
+            self.processes.sort_unstable();
+            self.told = false;
+        }
+        let mut ordered = Ok(true);
+        if !self.told {
+            // Only `Collect` reads regions, and the regions of a late one are out of date by now.
+            let order = DamonOrder::Targets(processes.to_vec());
+            ordered = self.order(order, &mut AccessReport::default());
+            self.told = matches!(ordered, Ok(true));
+        }
         self.spent += thread_cpu().saturating_sub(before);
-        ordered
+        ordered.map(drop)
     }
 
     fn collect(&mut self, report: &mut AccessReport) -> Result<()> {
@@ -259,10 +293,12 @@ impl AccessMonitor for DamonVaddr {
         let sampling = self.attrs.sampling.as_nanos().max(1);
         let max = self.attrs.aggregation.as_nanos() / sampling;
         report.max_accesses = u32::try_from(max).unwrap_or(u32::MAX).max(1);
-        let ordered = self.order(DamonOrder::Collect, report);
+        // The order may end turns, whose last regions are read before.
         let read = self.read(report);
+        let ordered = self.order(DamonOrder::Collect, report);
+        report.takes_turns = self.takes_turns;
         self.spent += thread_cpu().saturating_sub(before);
-        ordered.and(read)
+        ordered.map(drop).and(read)
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -276,6 +312,8 @@ impl AccessMonitor for DamonVaddr {
         }
         commands.give(self.attrs, DamonOrder::Stop);
         self.monitored.clear();
+        self.targets.clear();
+        self.told = false;
         match commands.take(Some(patience))? {
             Some(answer) => {
                 self.ended = answer.ended;
@@ -386,10 +424,11 @@ mod tests {
         monitor.set_targets(&[hostile, healthy]).unwrap();
         // The thread waits for the mmap lock of process 8.
         thread('D');
+        put(&fake.file(1, "contexts/0/targets/0/pid_target"), "");
         monitor.collect(&mut AccessReport::default()).unwrap();
-        assert_eq!(targets(&fake)[0].0, "on");
-        assert_ne!(targets(&fake)[1].0, "on");
-        put(&fake.file(1, "state"), "on\n");
+        // The command to the other one left a plain file that is not "on", as of a process that has
+        // ended, so it was started again.
+        assert_eq!(targets(&fake), texts([("on", "8"), ("on", "9")]));
         let slower = DamonAttrs { aggregation: Duration::from_secs(1), ..DamonAttrs::default() };
         monitor.set_attrs(slower);
         monitor.set_targets(&[healthy]).unwrap();
@@ -428,9 +467,91 @@ mod tests {
             Ok(())
         }
 
-        fn take(&mut self, _: i32) -> Option<&[HostRegion]> {
+        fn take(&mut self, _: i32, _: u64) -> Option<&[HostRegion]> {
             Some(std::slice::from_ref(&self.0))
         }
+    }
+
+    /// A monitor whose kdamonds report without a command. The fake kdamonds have threads.
+    fn traced(fake: &FakeDamon, budget: f64) -> DamonVaddr {
+        for (place, thread) in [(0, 70), (1, 71)] {
+            fake.run(place, thread, 5);
+            put(&fake.file(place, "state"), "off\n");
+        }
+        let ms = Duration::from_millis(1);
+        let attrs = DamonAttrs { sampling: ms, aggregation: ms, ..DamonAttrs::default() };
+        let monitor = DamonVaddr::new(&fake.roots, Some(&fake.record), attrs, 2).unwrap();
+        let region = HostRegion { start: 0, end: 4096, nr_accesses: 1, age: 0 };
+        monitor.with_budget(budget).with_reports(Box::new(OneRegion(region)))
+    }
+
+    fn processes(fake: &FakeDamon, count: i32) -> Vec<MonitorTarget> {
+        (100..100 + count).map(|pid| process(&fake.roots, pid, &[1])).collect()
+    }
+
+    #[test]
+    fn many_processes_take_turns_in_groups() {
+        let fake = FakeDamon::new(0);
+        let (mut monitor, targets) = (traced(&fake, f64::MAX), processes(&fake, 40));
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < targets.len() {
+            monitor.set_targets(&targets).unwrap();
+            let mut report = AccessReport::default();
+            monitor.collect(&mut report).unwrap();
+            assert!(report.takes_turns);
+            seen.extend(report.sampled);
+        }
+        let first = |name: &str| fake.text(0, &format!("contexts/0/{name}"));
+        assert_eq!(first("targets/nr_targets"), GROUP.to_string());
+        let regions = GROUP as u32 * DamonAttrs::default().max_regions;
+        assert_eq!(first("monitoring_attrs/nr_regions/max"), regions.to_string());
+        // Regions are read from the tracepoint.
+        assert_eq!(first("schemes/nr_schemes"), "0");
+    }
+
+    #[test]
+    fn turns_wait_until_they_are_paid() {
+        let fake = FakeDamon::new(0);
+        // So small a budget pays for nothing within a minute.
+        let (mut monitor, targets) = (traced(&fake, 1e-9), processes(&fake, 3));
+        let states = |monitor: &mut DamonVaddr, targets: &[MonitorTarget]| {
+            for _ in 0..3 {
+                monitor.set_targets(targets).unwrap();
+                monitor.collect(&mut AccessReport::default()).unwrap();
+            }
+            let on = (0..2).filter(|&place| fake.text(place, "state") == "on");
+            on.count()
+        };
+        assert!(states(&mut monitor, &targets) <= 1);
+        monitor.stop().unwrap();
+        // Processes that take no turns do not wait.
+        assert_eq!(states(&mut monitor, &targets[..2]), 2);
+    }
+
+    #[test]
+    fn suspects_get_turns_of_their_own() {
+        let fake = FakeDamon::new(0);
+        let (mut monitor, targets) = (traced(&fake, f64::MAX), processes(&fake, 4));
+        monitor.set_targets(&targets).unwrap();
+        // The thread of kdamond 0 waits for one of its two processes.
+        let stat = fake.roots.proc.join("70/stat");
+        let text = std::fs::read_to_string(&stat).unwrap();
+        put(&stat, &text.replace(") S ", ") D "));
+        let at = |monitor: &DamonVaddr, place| {
+            let of = monitor.monitored.iter().find(|monitored| monitored.place == place);
+            of.map_or(Vec::new(), |monitored| monitored.processes.clone())
+        };
+        let suspects = at(&monitor, 0);
+        let mut alone = std::collections::BTreeSet::new();
+        while alone.len() < 2 {
+            monitor.collect(&mut AccessReport::default()).unwrap();
+            let turn = at(&monitor, 1);
+            if turn.iter().any(|process| suspects.contains(process)) {
+                assert_eq!(turn.len(), 1, "{turn:?}");
+                alone.extend(turn);
+            }
+        }
+        assert_eq!(at(&monitor, 0), suspects, "a kdamond that waits gets no command");
     }
 
     /// A command meets a lock: a pipe that no process reads takes the place of a file that the

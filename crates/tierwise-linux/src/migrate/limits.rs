@@ -1,5 +1,5 @@
-//! The limits of a mover: bytes and CPU time ([`TokenBucket`]), the length of one call ([`Pace`]),
-//! and the wait after a full node ([`Backoff`]).
+//! The limits of a mover: bytes and CPU time ([`TokenBucket`]), the length of a call
+//! ([`BatchSize`]), and the wait after a full node ([`Backoff`]).
 
 use std::time::Duration;
 
@@ -109,28 +109,28 @@ const WINDOW: usize = 128;
 ///
 /// ```
 /// use std::time::Duration;
-/// use tierwise_linux::migrate::limits::Pace;
+/// use tierwise_linux::migrate::limits::BatchSize;
 ///
-/// let mut pace = Pace::new(Duration::from_millis(20));
+/// let mut size = BatchSize::new(Duration::from_millis(20));
 /// for _ in 0..1000 {
 ///     // A machine that moves a page in 50 us.
-///     let pages = pace.pages();
-///     pace.took(pages, Duration::from_micros(50) * pages);
+///     let pages = size.pages();
+///     size.took(pages, Duration::from_micros(50) * pages);
 /// }
 /// // 15 ms / 50 us = 300 pages, and at most a step more.
-/// assert!((290..=310).contains(&pace.pages()));
-/// assert!(pace.p99() <= Duration::from_millis(20));
+/// assert!((290..=310).contains(&size.pages()));
+/// assert!(size.p99() <= Duration::from_millis(20));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct BatchSize {
     target: Duration,
     pages: u32,
     window: [Duration; WINDOW],
     calls: usize,
 }
 
-impl Pace {
-    /// Creates a pace with this target for the P99 of a call.
+impl BatchSize {
+    /// Creates a size with this target for the P99 of a call.
     pub fn new(target: Duration) -> Self {
         Self { target, pages: FIRST_BATCH, window: [Duration::ZERO; WINDOW], calls: 0 }
     }
@@ -220,37 +220,37 @@ mod tests {
         #[test]
         fn p99_keeps_to_the_target(cost_us in 1u32..500, delayed in 200u32..1000) {
             let target = Duration::from_millis(20);
-            let mut pace = Pace::new(target);
+            let mut size = BatchSize::new(target);
             let mut over = 0;
             for call in 0..4000 {
-                let pages = pace.pages();
+                let pages = size.pages();
                 let mut time = Duration::from_micros(cost_us.into()) * pages;
                 if call % delayed == 0 {
                     time += target;
                 }
                 over += u32::from(call >= 1000 && time > target);
-                pace.took(pages, time);
+                size.took(pages, time);
             }
             prop_assert!(over * 100 <= 3000, "{over} of 3000 calls beyond the target");
-            prop_assert!((MIN_BATCH..=MAX_BATCH).contains(&pace.pages()));
+            prop_assert!((MIN_BATCH..=MAX_BATCH).contains(&size.pages()));
         }
     }
 
     #[test]
     fn small_batches_teach_nothing_slow_ones_halve() {
-        let mut pace = Pace::new(Duration::from_millis(20));
-        pace.took(1, Duration::ZERO);
-        assert_eq!(pace.pages(), FIRST_BATCH);
-        pace.took(64, Duration::from_millis(15));
-        assert_eq!(pace.pages(), FIRST_BATCH);
-        pace.took(64, Duration::from_millis(14));
-        assert_eq!(pace.pages(), FIRST_BATCH + STEP);
-        pace.took(64, Duration::from_millis(1));
-        assert_eq!(pace.pages(), (FIRST_BATCH + STEP) * 2);
-        pace.took(64, Duration::from_millis(21));
-        assert_eq!(pace.pages(), FIRST_BATCH / 2);
-        (0..10).for_each(|_| pace.took(512, Duration::from_secs(1)));
-        assert_eq!(pace.pages(), MIN_BATCH);
+        let mut size = BatchSize::new(Duration::from_millis(20));
+        size.took(1, Duration::ZERO);
+        assert_eq!(size.pages(), FIRST_BATCH);
+        size.took(64, Duration::from_millis(15));
+        assert_eq!(size.pages(), FIRST_BATCH);
+        size.took(64, Duration::from_millis(14));
+        assert_eq!(size.pages(), FIRST_BATCH + STEP);
+        size.took(64, Duration::from_millis(1));
+        assert_eq!(size.pages(), (FIRST_BATCH + STEP) * 2);
+        size.took(64, Duration::from_millis(21));
+        assert_eq!(size.pages(), FIRST_BATCH / 2);
+        (0..10).for_each(|_| size.took(512, Duration::from_secs(1)));
+        assert_eq!(size.pages(), MIN_BATCH);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Moves pages of processes to nodes with move_pages(2), and reports one outcome per page.
 //!
-//! 1. Consecutive requests of one process share a call, up to the limit of [`Pace`]. The mover
+//! 1. Consecutive requests of one process share a call, up to the limit of [`BatchSize`]. The mover
 //!    checks the process before each call, so that it moves no page of a process that reuses a dead
 //!    one's pid, and after it: the pages moved in a call during which the process ended are in
 //!    doubt, and no success.
@@ -23,7 +23,7 @@ use tierwise_core::migrate::FailReason;
 use tierwise_core::units::{TenantId, Timestamp};
 
 use super::calls::Calls;
-use super::limits::{Backoff, Limits, Pace, TokenBucket};
+use super::limits::{Backoff, BatchSize, Limits, TokenBucket};
 use crate::error::{LinuxError, Result};
 use crate::process::Process;
 use crate::process::resident::PAGE_SIZE;
@@ -84,7 +84,7 @@ pub struct MoverCounters {
 #[derive(Debug)]
 pub struct Mover {
     shared: bool,
-    pace: Pace,
+    batch_size: BatchSize,
     bytes: TokenBucket,
     /// Nanoseconds.
     cpu: TokenBucket,
@@ -102,7 +102,7 @@ impl Mover {
         let nanoseconds = |share: f64| (share.max(0.0) * 1e9) as u64;
         Self {
             shared: limits.shared,
-            pace: Pace::new(limits.call),
+            batch_size: BatchSize::new(limits.call),
             bytes: TokenBucket::new(limits.bandwidth.map(|b| b.0), MAX_PAGE),
             cpu: TokenBucket::new(limits.cpu.map(nanoseconds), 0),
             backoff: Backoff::default(),
@@ -120,7 +120,7 @@ impl Mover {
 
     /// Returns the 99th percentile of the last calls' durations.
     pub fn call_p99(&self) -> Duration {
-        self.pace.p99()
+        self.batch_size.p99()
     }
 
     /// Executes requests in order; `out[i]` becomes the outcome of `requests[i]`.
@@ -181,11 +181,11 @@ impl Mover {
         Ok(true)
     }
 
-    /// Fills the batch from `todo[at..]`: pages of one process, within the limits of pace and
+    /// Fills the batch from `todo[at..]`: pages of one process, within the limits of size and
     /// budget, but always at least one page if the budget has any. Returns the start of the next
     /// batch.
     fn fill(&mut self, requests: &[MoveRequest], mut at: usize, affordable: i64) -> usize {
-        let most = u64::from(self.pace.pages()) * PAGE_SIZE;
+        let most = u64::from(self.batch_size.pages()) * PAGE_SIZE;
         let mut bytes = 0;
         let mut process = None;
         while let Some(&index) = self.todo.get(at) {
@@ -295,7 +295,7 @@ impl Mover {
             // One process's delay does not predict that of others.
             return answer;
         }
-        self.pace.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
+        self.batch_size.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
         self.tally.calls += 1;
         answer
     }

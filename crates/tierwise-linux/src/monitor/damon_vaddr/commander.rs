@@ -413,8 +413,8 @@ impl Commander {
         chosen
     }
 
-    /// Selects the processes of the next turn; false if there are none. A suspect gets a turn of its
-    /// own, so that it delays no other process once more.
+    /// Selects the processes of the next turn; false if there are none. A suspect gets a turn of
+    /// its own, so that it delays no other process once more.
     fn select(&mut self, chosen: &[(Process, bool)]) -> bool {
         let is_on = |process: &Process| chosen.binary_search(&(*process, false)).is_ok();
         let is_suspect = |process: &Process| chosen.binary_search(&(*process, true)).is_ok();

@@ -2,9 +2,9 @@
 //!
 //! More processes are monitored in turns ([`super::rotation`]): a kdamond gets up to [`GROUP`]
 //! processes, and another group after [`TURN`] aggregation intervals. A turn starts with coarse
-//! regions, which adapt once per interval. The next turn starts once the CPU budget has paid for the
-//! last ones ([`crate::pace`]), so that the cost has a bound for any number of processes. What was
-//! read of a process counts until it is read again ([`AccessReport::takes_turns`]).
+//! regions, which adapt once per interval. The next turn starts once the CPU budget has paid for
+//! the last ones ([`crate::pace`]), so that the cost has a bound for any number of processes. What
+//! was read of a process counts until it is read again ([`AccessReport::takes_turns`]).
 //!
 //! A kdamond takes the mmap lock of each of its processes, which a process may hold for ever. A
 //! command to that kdamond then waits as long, with DAMON's own lock held. Regions are therefore

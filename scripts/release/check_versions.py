@@ -51,6 +51,10 @@ def crates() -> Iterator[str]:
                 yield f"{path}: {key}: allowed: {key}.workspace = true"
         if not package.get("description"):
             yield f"{path}: description: found none; allowed: a sentence"
+        # Both licences ask that their text goes with each copy, and a crate is copied alone.
+        for text in ("LICENSE-APACHE", "LICENSE-MIT"):
+            if not path.with_name(text).exists():
+                yield f"{path.with_name(text)}: not found; allowed: a link to ../../{text}"
         # cargo packages README.md beside Cargo.toml by itself.
         if "readme" not in package and not path.with_name("README.md").exists():
             yield f"{path.with_name('README.md')}: not found; allowed: what the crate is for"

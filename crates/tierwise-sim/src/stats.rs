@@ -327,7 +327,7 @@ const ROWS: u32 = 96;
 /// stable.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HeatMap {
-    /// Pages in one row.
+    /// Simulated pages in one row.
     pub pages_per_row: u32,
     /// Virtual seconds in one column.
     pub seconds_per_column: f64,

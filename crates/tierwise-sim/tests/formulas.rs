@@ -7,6 +7,7 @@ mod common;
 use common::{machine, scenario, workload};
 use tierwise_core::recipe::Recipe;
 use tierwise_sim::costs::Costs;
+use tierwise_sim::machine::Machine;
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_trace::generate::{self, GeneratorSpec};
 
@@ -123,6 +124,22 @@ fn running_out_of_memory_is_an_outcome() {
     assert_eq!(failures.iter().filter(|&&f| f).count(), 1, "{:?}", r.tenants);
     let killed = r.tenants.iter().find_map(|t| t.failure.as_ref()).unwrap();
     assert!(killed.starts_with("out of memory at"), "{killed}");
+}
+
+/// A program that touches all its pages alike fills the heat map, whatever a page stands for.
+#[test]
+fn heat_map_is_of_simulated_pages() {
+    for granule_order in [0, 3] {
+        let machine = Machine { granule_order, ..machine(8000, 8000) };
+        let prepared =
+            Prepared::load(scenario(machine, vec![workload("u", "uniform", spec(960))])).unwrap();
+        let options = RunOptions { heat_map: true, ..RunOptions::default() };
+        let none = Recipe::named("none").unwrap();
+        let map = run(&prepared, &none, &options, &mut |_| ()).unwrap().heat_map.unwrap();
+        assert_eq!(map.pages_per_row, 10, "960 pages in 96 rows");
+        let touched = map.misses[0].iter().filter(|&&misses| misses > 0.0).count();
+        assert_eq!((map.misses[0].len(), touched), (96, 96), "granules of {granule_order}");
+    }
 }
 
 /// The heat map holds every miss, and is steady for a steady workload, whether or not the policy

@@ -235,7 +235,8 @@ fn tenants(one: &Compared) -> Markup {
 }
 
 fn heat_maps(one: &Compared) -> Result<Markup, Failure> {
-    let page_bytes = one.scenario.machine.page_size.0;
+    let machine = &one.scenario.machine;
+    let page_bytes = machine.page_size.0 << machine.granule_order;
     let mut figures = Vec::new();
     for output in &one.outputs {
         let Some(map) = &output.heat_map else { continue };

@@ -280,7 +280,9 @@ impl Prepared {
         }
         if options.heat_map {
             let every = options.timeline.unwrap_or(second);
-            host.keep_heat_map(self.resident_pages() as u32, every);
+            // Its rows are of simulated pages.
+            let pages = self.resident_pages() >> self.machine.granule_order;
+            host.keep_heat_map(pages as u32, every);
         }
         Ok(host)
     }

@@ -161,6 +161,16 @@ fn kernel_and_lost_addresses_are_counted() {
     assert_eq!((windows[2].accesses[0].page, windows[2].accesses[0].stores), (0, 5));
 }
 
+#[test]
+fn other_forms_of_perf_name_theirs() {
+    // perf's own file, and what it prints of one without -F.
+    for input in ["PERFILE2h\0\0\u{1}", "java 7 1.5: 87 mem-loads: 7ffe10 5080144 |OP LOAD|\n"] {
+        let format = ImportFormat::detect(Path::new("in"), input.as_bytes());
+        let message = refused(format, input.as_bytes());
+        assert!(message.contains("perf script -F pid,tid,time"), "{message}");
+    }
+}
+
 /// Mean loads of a page in the hot part, and in the rest of the recorded region.
 fn hot_and_cold(windows: &[Window]) -> (f64, f64) {
     let truth: serde_json::Value =

@@ -33,6 +33,10 @@ impl ImportFormat {
         if name.contains("oraclegeneral") {
             return Self::OracleGeneral;
         }
+        // perf's own file: the error says how to print it.
+        if first.starts_with(b"PERFILE2") {
+            return Self::PerfScript;
+        }
         // A zlib stream with the usual window, or JSON.
         if matches!(first.first(), Some(0x78 | b'[' | b'{')) {
             return Self::Damo;
@@ -47,7 +51,8 @@ impl ImportFormat {
         match words[..] {
             ["LD" | "ST", _] | [_, "R" | "W"] => Self::Ramulator,
             [_, _] | [_, _, _] if words.iter().all(number) => Self::RamulatorCpu,
-            [process, time, ..] if process.contains('/') && time.ends_with(':') => Self::PerfScript,
+            // Only perf's lines have times; without -F they lack the process, which the error says.
+            _ if words.iter().any(|word| is_time(word)) => Self::PerfScript,
             _ => Self::Lackey,
         }
     }
@@ -138,6 +143,13 @@ impl ImportFormat {
     }
 }
 
+/// True for seconds as perf prints them: "16104.055540:".
+fn is_time(word: &str) -> bool {
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = word.strip_suffix(':').and_then(|word| word.split_once('.'));
+    parts.is_some_and(|(seconds, part)| number(seconds) && number(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +166,8 @@ mod tests {
             ("a", "0x10 W\n", ImportFormat::Ramulator),
             ("a", "3 4096 8192\n", ImportFormat::RamulatorCpu),
             ("a", " 7/7 1.5:  1 page-faults:  10 \n", ImportFormat::PerfScript),
+            ("a", "java  7 1.5:  1 mem-loads:  10  5080144 |OP LOAD|\n", ImportFormat::PerfScript),
+            ("perf.data", "PERFILE2h", ImportFormat::PerfScript),
             ("a", "==7== Lackey\n", ImportFormat::Lackey),
             ("a", "", ImportFormat::Lackey),
         ] {

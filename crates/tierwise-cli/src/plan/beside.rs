@@ -104,8 +104,8 @@ pub fn next_step(
     })
 }
 
-/// Runs every program alone and every pair on the machine. Both are simulated: shares, migrations
-/// and the load on each memory follow from what runs together.
+/// Runs every program alone and every pair on the machine, if there is a pair. Both are simulated:
+/// shares, migrations and the load on each memory follow from what runs together.
 pub fn pairs(
     measurer: &Measurer<'_>,
     tiers: &[TierModel],
@@ -120,6 +120,9 @@ pub fn pairs(
     }
     let capacity: u64 = tiers.iter().map(|tier| tier.capacity.0).sum();
     groups.retain(|who| measurer.resident(who) <= capacity);
+    if groups.iter().all(|who| who.len() == 1) {
+        return Ok(Vec::new());
+    }
     let progress = RunProgress::new(groups.len());
     let one = |who: &Vec<usize>| {
         let names: Vec<&str> = who.iter().map(|&i| programs[i].name.as_str()).collect();

@@ -9,6 +9,7 @@ use super::curves::ProgramCurve;
 use super::host::HostCourse;
 use super::print;
 use crate::failure::{CommandResult, Failure};
+use crate::number::counted;
 use crate::output::NewFile;
 use crate::report::{
     Axis, Plot, PlottedCurve, ReportPart, ReportSheet, ReportTable, colour, picture, thinned,
@@ -63,8 +64,8 @@ pub fn write(answer: &PlanAnswer, file: NewFile) -> CommandResult {
     parts.push(heading("What the figures leave out", LEFT_OUT));
     let page = answer.granule_bytes;
     let line = format!(
-        "{} runs of each measurement, seed {}, tierwise {}; a simulated page stands for {}.",
-        answer.repeats,
+        "{} of each measurement, seed {}, tierwise {}; a simulated page stands for {}.",
+        counted(answer.repeats, "run"),
         answer.seed,
         env!("CARGO_PKG_VERSION"),
         Bytes(page)

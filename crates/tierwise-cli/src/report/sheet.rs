@@ -118,7 +118,11 @@ fn cells(table: &ReportTable) -> Markup {
 
 /// Words stand at the left, numbers at the right.
 fn is_text(table: &ReportTable, column: usize) -> bool {
-    let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
+    // A sentence may begin with a number.
+    let number = |cell: &String| {
+        cell.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c))
+            && cell.chars().count() <= SENTENCE
+    };
     let mut cells = table.rows.iter().filter_map(|row| row.get(column));
     !cells.any(|cell| number(cell) && cell != "-")
 }

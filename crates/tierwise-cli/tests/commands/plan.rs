@@ -151,6 +151,8 @@ fn page_and_table_hold_every_part() {
         "How much fast memory each program needs",
         "What the next 1 MiB would bring",
         "What programs cost each other",
+        "% of misses served fast",
+        "MiB in fast memory",
         "Shares of memory when each program ended, and why",
         "Where the misses went",
         "data:image/png",
@@ -163,6 +165,19 @@ fn page_and_table_hold_every_part() {
     assert!(page.contains("<p class=\"names\">") && !page.contains("NaN"));
     assert!(!page.contains("http://") || page.contains("http://www.w3.org/2000/svg"));
     assert!(fs::read(parquet).unwrap().starts_with(b"PAR1"));
+}
+
+#[test]
+fn single_program_costs_no_other() {
+    let planned = Planned::new();
+    let alone = PLAN.split("[[program]]").take(2).collect::<Vec<_>>().join("[[program]]");
+    planned.directory.write("plan.toml", &alone);
+    let html = planned.directory.name("p.html");
+    let usual = ["plan", &planned.plan, "--points", "3", "--repeats", "1", "--html", &html];
+    let out = succeeded(&usual);
+    assert!(out.contains("Buy m with ") && !out.contains("TOGETHER"), "{out}");
+    let page = fs::read_to_string(html).unwrap();
+    assert!(page.contains("<p>1 run of each measurement, ") && !page.contains("cost each other"));
 }
 
 #[test]

@@ -1,10 +1,13 @@
 """Tests of sweeps on executors."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +71,19 @@ def test_processes_run_a_plan_once(plan: Path, tmp_path: Path) -> None:
     assert first.tenants().to_polars().height == 16
 
 
+def test_progress_estimates_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The start, and each unit: half a minute each, but the last, which takes a second.
+    times = iter([0.0, 30.0, 60.0, 90.0, 91.0])
+    monkeypatch.setattr("tierwise.sweep.time", SimpleNamespace(monotonic=lambda: next(times)))
+    progress = sweep.printed(every_s=50.0)
+    for done in range(1, 5):
+        progress(done, 4)
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["2 of 4 units, 1:00 min left", "4 of 4 units, 0:00 min left"]
+
+
 def test_a_unit_is_the_run_that_it_names(plan: Path, scenario: Path, tmp_path: Path) -> None:
     results = sweep.run(plan, Here(), out=tmp_path / "out").units().to_polars()
     for row in results.iter_rows(named=True):
@@ -102,6 +118,28 @@ def test_dask_runs_a_plan(plan: Path, tmp_path: Path) -> None:
         first = sweep.run(plan, client, out=tmp_path / "out")
         again = sweep.run(plan, client.get_executor(), out=tmp_path / "out")
     assert (first.ran, again.ran, again.kept) == (8, 0, 8)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_worker_of_dask_that_dies_loses_no_result(plan: Path, tmp_path: Path) -> None:
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
+    )
+    with cluster, Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill(done: int, _units: int) -> None:
+            if done == 1:
+                os.kill(pids[0], signal.SIGKILL)
+
+        # One unit at a time on each worker: what was submitted later cannot be lost.
+        first = sweep.run(plan, client, out=tmp_path / "out", progress=kill, window=2)
+        assert pids[0] not in client.run(os.getpid).values()
+    assert first.ran == 8
+    assert first.units().to_polars()["outcome"].to_list() == ["done"] * 8
+    logs = (tmp_path / "out/kept").glob("*.log")
+    kept = [line for log in logs for line in log.read_text().splitlines()]
+    assert len(kept) == 8, "each result is kept once"
 
 
 @pytest.mark.filterwarnings("default")

@@ -16,6 +16,7 @@ its ``get_executor()`` returns, submitit's.
 """
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Frame", "Results", "SweepPlan", "run", "run_unit"]
+__all__ = ["Frame", "Results", "SweepPlan", "printed", "run", "run_unit"]
 
 #: Called with the units done and all units to run.
 Progress = Callable[[int, int], None]
@@ -40,6 +41,30 @@ WINDOW = 1024
 
 #: Seconds between two looks at futures that cannot be waited for together.
 LOOK_S = 0.05
+
+
+def printed(every_s: float = 10.0) -> Progress:
+    """A progress that prints lines such as ``250 of 10,000 units, 2:36 min left`` to stderr.
+
+    The estimate is from the mean time of a unit so far. Make one for each `run`.
+
+    Args:
+        every_s: Seconds between two lines; the last unit always has one.
+    """
+    start = time.monotonic()
+    next_line = start + every_s
+
+    def progress(done: int, units: int) -> None:
+        nonlocal next_line
+        now = time.monotonic()
+        if now < next_line and done < units:
+            return
+        next_line = now + every_s
+        minutes, seconds = divmod(round((now - start) / done * (units - done)), 60)
+        left = f"{minutes}:{seconds:02} min left"
+        print(f"{done:,} of {units:,} units, {left}", file=sys.stderr, flush=True)
+
+    return progress
 
 
 @dataclass(frozen=True)
@@ -106,7 +131,7 @@ def run(
         executor: Anything with ``submit(function, argument)``. Its workers need this package of the
             same build, and the traces at the same paths.
         out: The directory of results; ``tierwise sweep --out`` takes the same.
-        progress: Called after every unit.
+        progress: Called after every unit; `printed` makes one that estimates the time left.
         window: Units submitted at a time.
 
     Raises:

@@ -1,9 +1,11 @@
 //! Files that outlive the process: they record what was taken from the kernel, so that a successor
 //! restores it, and what was hot, so that a successor need not learn it again.
 //!
-//! A file is written beside, synced, and renamed, so that a power loss leaves the old one or the
-//! new one. A file may still hold anything when it is read: an unusable file is kept as
-//! `NAME.damaged` and reported, and never prevents a start.
+//! A file is written beside and renamed, so that a process that dies leaves the old one or the new
+//! one. Nothing waits for the disk: the kernel's settings and DAMON's threads end with the machine,
+//! so the files are of one boot, and a power loss makes them worthless. A file may still hold
+//! anything when it is read: an unusable file is kept as `NAME.damaged` and reported, and never
+//! prevents a start.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -139,8 +141,7 @@ fn bytes(path: &Path) -> Result<Option<std::result::Result<Vec<u8>, String>>> {
 
 fn set_aside(path: &Path, problem: String) -> Damage {
     let kept = aside(path);
-    let moved = fs::rename(path, &kept).and_then(|()| sync_name(path));
-    let kept = moved.map(|()| kept).map_err(|e| e.to_string());
+    let kept = fs::rename(path, &kept).map(|()| kept).map_err(|e| e.to_string());
     Damage { path: path.to_owned(), problem, kept }
 }
 
@@ -163,27 +164,11 @@ fn unfit(error: &serde_json::Error) -> String {
     shown(error.to_string().as_bytes()).to_string()
 }
 
-/// Replaces a file. On return it is on disk under its name, or the old one still exists.
+/// Replaces a file. A process that dies meanwhile leaves the old file or the new one.
 ///
 /// # Errors
 /// The directory does not exist, is full, or is not writable.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let replace = || {
-        let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;
-        beside.write_all(bytes)?;
-        beside.as_file().sync_all()?;
-        beside.persist(path).map_err(|e| e.error)?;
-        sync_name(path)
-    };
-    replace().map_err(|e| LinuxError::file(path, "write", e))
-}
-
-/// Replaces a file without waiting for the disk: for content that a power loss makes worthless
-/// anyway. A process that dies meanwhile leaves the old file or the new one.
-///
-/// # Errors
-/// As [`write()`].
-pub fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
     let replace = || {
         let mut beside = tempfile::NamedTempFile::new_in(directory(path))?;
         beside.write_all(bytes)?;
@@ -192,26 +177,19 @@ pub fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<()> {
     replace().map_err(|e| LinuxError::file(path, "write", e))
 }
 
-/// Removes a file. On return the removal is on disk. A file that does not exist is no error.
+/// Removes a file. A file that does not exist is no error.
 ///
 /// # Errors
 /// The file exists but cannot be removed.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => {
-            other.and_then(|()| sync_name(path)).map_err(|e| LinuxError::file(path, "remove", e))
-        }
+        other => other.map_err(|e| LinuxError::file(path, "remove", e)),
     }
 }
 
 fn directory(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Syncs the directory: only then is a rename on disk.
-fn sync_name(path: &Path) -> io::Result<()> {
-    File::open(directory(path)).and_then(|directory| directory.sync_all())
 }
 
 /// Creates a directory that only this user may use, if it does not exist. An existing one must be

@@ -45,14 +45,14 @@ impl KdamondRecord {
         state_file::read(path, "boot", &state_file::boot_id(roots)?, |_| Ok(()))
     }
 
-    /// Writes the record, without waiting for the disk: after a power loss it no longer holds.
+    /// Writes the record.
     ///
     /// # Errors
     /// The directory does not exist or cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let text =
             serde_json::to_string(self).map_err(|e| LinuxError::file(path, "write", e.into()))?;
-        state_file::write_unsynced(path, text.as_bytes())
+        state_file::write(path, text.as_bytes())
     }
 
     /// Removes the file, once everything is restored.

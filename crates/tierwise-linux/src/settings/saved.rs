@@ -156,7 +156,7 @@ impl Settings {
         Ok((settings, report))
     }
 
-    /// Changes a setting. Records its original value on disk first.
+    /// Changes a setting. Records its original value in the state file first.
     ///
     /// # Errors
     /// The kernel does not have the setting, the setting cannot have the value, the kernel refuses

@@ -1,5 +1,5 @@
 //! The file that records changed settings, so that they can be restored even after `kill -9`.
-//! It is JSON, written beside and renamed, and on disk before the kernel's setting changes. A file
+//! It is JSON, written beside and renamed before the kernel's setting changes. A file
 //! of an earlier boot is void: the kernel started with its own settings again.
 
 use std::path::Path;
@@ -73,8 +73,7 @@ fn check(state: &SettingsState) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Writes a state file, or removes it when there are no changes left. The file is on disk when this
-/// returns.
+/// Writes a state file, or removes it when there are no changes left.
 pub(super) fn write(path: &Path, boot_id: &str, changes: &[KnobChange]) -> Result<()> {
     if changes.is_empty() {
         return state_file::remove(path);

@@ -76,7 +76,7 @@ pub fn write(path: &Path, boot_id: &str, memory: &HeatMemory) -> Result<()> {
     let mut text =
         serde_json::to_vec(&state).map_err(|e| LinuxError::file(path, "write", e.into()))?;
     text.push(b'\n');
-    state_file::write_unsynced(path, &text)
+    state_file::write(path, &text)
 }
 
 /// Cuts the records to these bytes. They are sorted by tenant, the newest first. Runs less than

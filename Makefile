@@ -72,15 +72,17 @@ install: needs-cargo recorder
 	$(CARGO) build --profile $(RUST_PROFILE) -p tierwise-cli -p tierwised
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$${CARGO_TARGET_DIR:-target}/$(RUST_PROFILE)"
 
-test: needs-test lint pure deny recorder docs-check
+# Some steps use one CPU for minutes, so two of them run at once. Their tools are installed before:
+# two installations at a time would meet each other's lock.
+TWO := $(MAKE) --no-print-directory --jobs=2 --output-sync=target
+
+test: needs-test lint pure deny recorder docs-check needs-packages needs-python needs-emt \
+		needs-browser needs-fleet
 	$(CARGO) test --workspace --all-targets
 	$(CARGO) test --workspace --doc
 	$(MAKE) --no-print-directory test-install
-	$(MAKE) --no-print-directory test-packages-dev
-	$(MAKE) --no-print-directory test-python
-	$(MAKE) --no-print-directory test-emt
-	$(MAKE) --no-print-directory test-dashboard
-	$(MAKE) --no-print-directory test-fleet
+	$(TWO) test-packages-dev test-emt
+	$(TWO) test-python test-dashboard test-fleet
 	$(MAKE) --no-print-directory lab-smoke
 
 test-install: needs-install recorder

@@ -129,7 +129,7 @@ def locked_pages_move_like_others(guest: Guest) -> None:
     )
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=400, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=400)
 def unmanaged_processes_are_left_alone(guest: Guest) -> None:
     """The pages of programs outside the tenants stay in place, at any hotness, before and after
     process ids are reused."""

@@ -85,7 +85,7 @@ def settings_of_a_killed_scan_are_restored(guest: Guest) -> None:
     assert _shown() == before, f"{before}, now {_shown()}"
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=700, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=700)
 def tpp_runs_live(guest: Guest) -> None:
     """The policy tpp takes hint faults without being told, and promotes the hot part."""
     stairs = _program(guest)

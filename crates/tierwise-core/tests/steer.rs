@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tierwise_core::steer::{
-    IdlePages, KernelReading, MAX_THRESHOLD, MIN_THRESHOLD, Steering, SteeringCosts, victims,
+    IdlePages, KernelReading, MAX_THRESHOLD, MIN_IDLE, MIN_THRESHOLD, Steering, SteeringCosts,
+    victims,
 };
 use tierwise_core::units::{Pages, Timestamp};
 
@@ -40,11 +41,21 @@ fn reading() -> impl Strategy<Value = KernelReading> {
     let counters = (number(), number(), number(), number(), number());
     let class =
         (duration(), number()).prop_map(|(idle, pages)| IdlePages { idle, pages: Pages(pages) });
-    let pages = (number(), number(), prop::collection::vec(class, 0..6));
-    (counters, pages).prop_map(|(counters, (free, slow, fast))| {
+    let pages = (number(), number(), number(), prop::collection::vec(class, 0..6));
+    (counters, pages).prop_map(|(counters, (free, restored, slow, fast))| {
         let (promoted, candidates, demoted, faults, poisoned) = counters;
-        let (free, slow) = (Pages(free), Pages(slow));
-        KernelReading { promoted, candidates, demoted, faults, poisoned, free, slow, fast }
+        let (free, restored, slow) = (Pages(free), Pages(restored), Pages(slow));
+        KernelReading {
+            promoted,
+            candidates,
+            demoted,
+            faults,
+            poisoned,
+            free,
+            restored,
+            slow,
+            fast,
+        }
     })
 }
 
@@ -71,22 +82,26 @@ proptest! {
             prop_assert_eq!(course, steering.course());
             // Copies that cost nothing need no limit.
             prop_assert_eq!(course.rate.is_some(), costs.copy > Duration::ZERO);
-            let most = victims(&reading).pages.0.saturating_add(counted);
+            let most = steering.victims().pages.0.saturating_add(counted);
             prop_assert!(course.rate.is_none_or(|rate| rate.0 <= most));
         }
     }
 
-    /// Counting costs CPU time: where the last count found nothing idle, none is due at once.
+    /// Counting costs CPU time: where the last count found nothing idle, none is due at once, and a
+    /// doubt is not followed by another.
     #[test]
     fn no_count_follows_one_without_victims(costs in costs(), readings in readings()) {
-        let (mut steering, mut now) = (Steering::new(costs), 0u64);
+        let (mut steering, mut now, mut in_doubt) = (Steering::new(costs), 0u64, false);
         for (step, reading) in readings {
             now = now.saturating_add(step);
             // Nothing is counted during a scan.
             let is_fresh = !steering.course().scans;
             steering.update(Timestamp(now), &reading, is_fresh);
-            let nothing = victims(&reading).pages == Pages(0);
-            prop_assert!(!is_fresh || !nothing || !steering.wants_count());
+            let is_idle = |class: &IdlePages| class.idle >= MIN_IDLE && class.pages > Pages(0);
+            let nothing = reading.free <= reading.restored && !reading.fast.iter().any(is_idle);
+            let counts_again = is_fresh && steering.wants_count();
+            prop_assert!(!counts_again || !nothing && !in_doubt);
+            in_doubt = counts_again;
         }
     }
 
@@ -100,6 +115,8 @@ proptest! {
                 .collect(),
             ..reading.clone()
         };
-        prop_assert!(victims(&idler).pages >= victims(&reading).pages);
+        for is_first in [true, false] {
+            prop_assert!(victims(&idler, is_first).pages >= victims(&reading, is_first).pages);
+        }
     }
 }

@@ -9,6 +9,12 @@
 //! **Victims.** A promotion displaces a page. Its gain is the difference between the accesses to
 //! the two pages, so it depends on the idle time of the fast pages. MGLRU's generations show that
 //! time ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
+//! Between two generations pages are idle by chance, too: of pages that are accessed at random `r`
+//! times per second, a part of `exp(-r t)` is not accessed within `t`, and of pages that a program
+//! passes over in turn, those that it will reach next. So a page must be idle for [`CONFIRMED`],
+//! and the idle pages are counted once more if that makes the difference. Until the first
+//! series of scans has ended, no time is lost: where many pages ([`MANY`]) were idle for one
+//! interval, they are victims.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -84,6 +90,15 @@ pub const MIN_VICTIMS: f64 = 1.0 / 16.0;
 /// two generations within a shorter time, which show nothing.
 pub const MIN_IDLE: Duration = Duration::from_millis(50);
 
+/// The part of the fast tier's pages from which on pages that were idle for a short time count as
+/// victims in the first series of scans: a quarter. Pages that are accessed at random five times
+/// per second leave less idle within 0.3 s. Chosen, not measured.
+pub const MANY: f64 = 0.25;
+
+/// The idle time from which a page is certainly a victim: longer than one interval between two
+/// generations (0.3 s).
+pub const CONFIRMED: Duration = Duration::from_millis(500);
+
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
 const RATE_WINDOW: Duration = Duration::from_secs(1);
@@ -132,6 +147,9 @@ pub struct KernelReading {
     pub poisoned: u64,
     /// Base pages of the fastest tier that are free above the kernel's high watermark.
     pub free: Pages,
+    /// Those of them between the high and the promo watermark. Promotions may use them, and kswapd
+    /// then demotes as many others.
+    pub restored: Pages,
     /// Base pages of the tenants in slower tiers.
     pub slow: Pages,
     /// All base pages of the fastest tier that the kernel can demote, by the time for which they
@@ -164,8 +182,9 @@ pub struct PromotionVictims {
     pub idle: Option<(Duration, Duration)>,
 }
 
-/// The victims that a reading shows: pages that are idle for [`MIN_IDLE`]. There are none if these
-/// are less than [`MIN_VICTIMS`] of the fast tier.
+/// The victims that a reading shows: free pages that kswapd does not restore, and pages that are
+/// idle for [`CONFIRMED`], or in the first series of scans for [`MIN_IDLE`] if these are [`MANY`].
+/// There are none if all of these are less than [`MIN_VICTIMS`] of the fast tier.
 ///
 /// ```
 /// use std::time::Duration;
@@ -175,30 +194,56 @@ pub struct PromotionVictims {
 /// let ms = Duration::from_millis;
 /// let of = |idle, pages| IdlePages { idle: ms(idle), pages: Pages(pages) };
 /// let fast = vec![of(0, 800), of(100, 150), of(2000, 40), of(9000, 40)];
-/// let found = victims(&KernelReading { fast, ..KernelReading::default() });
-/// assert_eq!((found.pages, found.idle), (Pages(230), Some((ms(100), ms(2000)))));
+/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true);
+/// // 230 of 1030 pages are idle, less than a quarter.
+/// assert_eq!((found.pages, found.idle), (Pages(80), Some((ms(100), ms(2000)))));
+///
+/// let fast = vec![of(0, 800), of(100, 250), of(2000, 40), of(9000, 40)];
+/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true);
+/// assert_eq!((found.pages, found.idle), (Pages(330), Some((ms(100), ms(2000)))));
 /// ```
-pub fn victims(reading: &KernelReading) -> PromotionVictims {
+pub fn victims(reading: &KernelReading, is_first: bool) -> PromotionVictims {
+    let many = total(reading) as f64 * MANY;
+    let is_certain = is_first && idle_for(reading, MIN_IDLE) as f64 >= many;
+    victims_idle_for(reading, if is_certain { MIN_IDLE } else { CONFIRMED })
+}
+
+/// The victims if pages are victims that are idle for `least`. The shortest idle time is that of
+/// all idle pages: a short threshold distinguishes hot pages best, whichever they displace.
+fn victims_idle_for(reading: &KernelReading, least: Duration) -> PromotionVictims {
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
-    let mut classes: Vec<&IdlePages> =
+    let mut idle: Vec<&IdlePages> =
         reading.fast.iter().filter(|c| c.idle >= MIN_IDLE && c.pages > Pages(0)).collect();
-    classes.sort_by_key(|class| Reverse(class.idle));
+    idle.sort_by_key(|class| Reverse(class.idle));
+    let classes = idle.iter().filter(|class| class.idle >= least);
     // Free pages are idle for longest.
-    let mut pages = reading.free.0;
+    let mut pages = reading.free.saturating_sub(reading.restored).0;
     let mut long = (pages as f64 >= enough).then_some(2 * MAX_THRESHOLD);
-    for class in &classes {
+    for class in classes {
         pages = pages.saturating_add(class.pages.0);
         if long.is_none() && pages as f64 >= enough {
             long = Some(class.idle);
         }
     }
-    match (classes.last(), long) {
+    match (idle.last(), long) {
         (_, None) => PromotionVictims::default(),
         (None, Some(_)) => PromotionVictims { pages: Pages(pages), idle: None },
         (Some(shortest), Some(long)) => {
             PromotionVictims { pages: Pages(pages), idle: Some((shortest.idle, long)) }
         }
     }
+}
+
+/// The pages of the fast tier that are idle for a time.
+fn idle_for(reading: &KernelReading, time: Duration) -> u64 {
+    let classes = reading.fast.iter().filter(|class| class.idle >= time);
+    classes.fold(0, |sum, class| class.pages.0.saturating_add(sum))
+}
+
+/// True if it depends on pages that were idle for a short time whether there are victims.
+fn is_doubtful(reading: &KernelReading, victims: &PromotionVictims) -> bool {
+    let none = Pages(0);
+    victims.pages == none && victims_idle_for(reading, MIN_IDLE).pages > none
 }
 
 /// All pages of the fast tier that the kernel can demote.
@@ -219,6 +264,11 @@ pub struct Steering {
     share: f64,
     /// The idle base pages to demote now.
     room: Pages,
+    /// The idle pages are counted once more, because the last count left it in doubt whether there
+    /// are victims.
+    in_doubt: bool,
+    /// The first series of scans has ended.
+    has_scanned: bool,
     last: Option<Last>,
     /// The start of the kernel's present second. It is known to one reading: it is assumed too late
     /// rather than too early, because a rate that allows too little loses a scan.
@@ -258,6 +308,8 @@ impl Steering {
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
             room: Pages(0),
+            in_doubt: false,
+            has_scanned: false,
             last: None,
             second: None,
             stock: f64::INFINITY,
@@ -307,9 +359,15 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
-    /// Returns true if the caller should count the idle pages now, because a scan has ended.
+    /// Returns true if the caller should count the idle pages now: a scan has ended, or the last
+    /// count left it in doubt whether there are victims.
     pub fn wants_count(&self) -> bool {
-        self.scanning.wants_count()
+        self.in_doubt || self.scanning.wants_count()
+    }
+
+    /// The victims by the last count of the idle pages.
+    pub fn victims(&self) -> PromotionVictims {
+        self.victims
     }
 
     /// The idle base pages to demote now, so that candidates find free pages.
@@ -322,7 +380,11 @@ impl Steering {
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
-            self.victims = victims(reading);
+            self.victims = victims(reading, !self.has_scanned);
+        }
+        if is_fresh {
+            let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
+            self.in_doubt = !self.in_doubt && may_start && is_doubtful(reading, &self.victims);
         }
         let found = self.follow_counters(now, reading);
         let conditions = Conditions {
@@ -337,7 +399,10 @@ impl Steering {
         let was_on = self.scanning.is_on();
         let lost = self.scanning.without_room(self.limit());
         let mut wanted = Pages(0);
-        match self.scanning.update(now, counts, &conditions, is_fresh) {
+        let was_paused = self.scanning.is_paused();
+        let step = self.scanning.update(now, counts, &conditions, is_fresh);
+        self.has_scanned |= !was_paused && self.scanning.is_paused();
+        match step {
             Step::Started => {
                 self.threshold = self.bounds().0;
                 let expected = Pages((reading.slow.0 as f64 * self.share) as u64);

@@ -120,8 +120,9 @@ struct Series {
 enum State {
     /// A pass that began with these counts.
     On { since: Timestamp, counts: Counts, series: Series, scanned: Option<Timestamp> },
-    /// A pass has ended, and is judged when the idle pages are counted.
-    Judge { pass: Counts, took: Duration, series: Series },
+    /// A pass that began with the counts `first` has ended, and is judged when the idle pages are
+    /// counted.
+    Judge { first: Counts, pass: Counts, took: Duration, series: Series },
     /// A pause. At its start there were so many victims.
     Off { since: Timestamp, pause: Duration, victims: Pages },
 }
@@ -177,11 +178,24 @@ impl Scanning {
         matches!(self.state, State::On { .. })
     }
 
+    /// True if there is no series.
+    pub(super) fn is_paused(&self) -> bool {
+        matches!(self.state, State::Off { .. })
+    }
+
     /// The whole length of the present pause; zero if there is none.
     pub(super) fn pause(&self) -> Duration {
         match self.state {
             State::On { .. } | State::Judge { .. } => Duration::ZERO,
             State::Off { pause, .. } => pause,
+        }
+    }
+
+    /// Returns true if victims could start a series now, or after a change of the workload.
+    pub(super) fn may_start(&self, now: Timestamp) -> bool {
+        match self.state {
+            State::On { .. } | State::Judge { .. } => false,
+            State::Off { since, pause, .. } => now.since(since) >= pause.div_f64(CHANGED),
         }
     }
 
@@ -223,10 +237,12 @@ impl Scanning {
         let victims = of.victims.pages;
         match self.state {
             State::On { .. } => return self.follow_pass(now, counts, of),
-            State::Judge { pass, mut series, .. } if is_fresh => {
+            State::Judge { first, pass, mut series, .. } if is_fresh => {
                 let before = series.victims.min(victims);
                 series.add(&pass, of);
-                let (gain, cost) = self.judge(&pass, series.effect, of);
+                // Pages that the pass poisoned last have their faults after its end.
+                let faults = counts.since(&first).faults;
+                let (gain, cost) = self.judge(&Counts { faults, ..pass }, series.effect, of);
                 // Without places there is nothing to gain: what the pass cost has to be earned.
                 let gain = if of.has_work() { gain } else { 0.0 };
                 let follows = of.has_work() && (gain >= cost || of.is_longer);
@@ -267,8 +283,8 @@ impl Scanning {
         if has_places && scanned.is_none_or(|at| now.since(at) < of.threshold) {
             return Step::None;
         }
-        let (series, took) = (*series, now.since(*since));
-        self.state = State::Judge { pass, took, series };
+        let (first, series, took) = (*first, *series, now.since(*since));
+        self.state = State::Judge { first, pass, took, series };
         Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
     }
 
@@ -447,6 +463,18 @@ mod tests {
         assert_eq!((scanning.wants_count(), scanning.without_room(None)), (true, Pages(600)));
         assert_eq!(scanning.without_room(Some(Pages(400))), Pages(300), "the rate allows 400");
         assert_eq!(scanning.without_room(Some(Pages(100))), Pages(0));
+    }
+
+    #[test]
+    fn faults_after_a_pass_are_its_cost() {
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of(400), true);
+        let pass = Counts { poisoned: 9000, faults: 1000, ..Counts::default() };
+        scanning.update(tenth(1), pass, &of(400), false);
+        scanning.update(tenth(2), pass, &of(400), false);
+        let later = Counts { faults: 9000, ..pass };
+        scanning.update(tenth(3), later, &of(400), true);
+        assert_eq!(scanning.pause(), Duration::from_secs_f64(9000.0 * 5e-6 / MAX_SCANNING));
     }
 
     #[test]

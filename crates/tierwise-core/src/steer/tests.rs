@@ -31,9 +31,18 @@ fn threshold_starts_at_shortest_idle_time() {
 
 #[test]
 fn free_pages_hide_no_idle_ones() {
-    let found = victims(&KernelReading { free: Pages(10_000), ..idle(100, 50_000) });
+    let found = victims(&KernelReading { free: Pages(10_000), ..idle(100, 50_000) }, true);
     let idle = Some((Duration::from_millis(100), 2 * MAX_THRESHOLD));
     assert_eq!(found, PromotionVictims { pages: Pages(60_000), idle });
+}
+
+#[test]
+fn free_pages_that_return_are_no_victims() {
+    let found = |free| {
+        let reading = KernelReading { free: Pages(free), restored: Pages(4000), ..idle(100, 0) };
+        victims(&reading, true).pages
+    };
+    assert_eq!([found(3000), found(10_000), found(11_000)], [Pages(0), Pages(0), Pages(7000)]);
 }
 
 #[test]
@@ -43,6 +52,71 @@ fn fast_tier_in_use_is_left_alone() {
     assert!(!steering.update(second(0), &idle(5000, 1000), true).scans);
     assert!(!steering.update(second(1), &idle(40, 90_000), true).scans, "not long enough");
     assert!(steering.update(second(2), &idle(5000, 10_000), true).scans);
+}
+
+#[test]
+fn pages_idle_for_short_are_counted_again() {
+    let mut steering = Steering::new(COSTS);
+    let mut doubts = |n, reading: KernelReading| {
+        let scans = steering.update(second(n), &reading, true).scans;
+        (scans, steering.wants_count())
+    };
+    // A fifth was not accessed for 0.3 s, by chance perhaps.
+    assert_eq!(doubts(0, idle(300, 20_000)), (false, true));
+    // Others are idle now: it was by chance. The count is not repeated for ever.
+    assert_eq!(doubts(1, idle(300, 20_000)), (false, false));
+    assert_eq!(doubts(2, idle(300, 20_000)), (false, true));
+    // The same pages are idle.
+    assert_eq!(doubts(3, idle(700, 20_000)), (true, false));
+}
+
+#[test]
+fn many_pages_idle_for_short_are_victims() {
+    let mut steering = Steering::new(COSTS);
+    assert!(steering.update(second(0), &idle(300, 25_000), true).scans);
+}
+
+#[test]
+fn later_series_need_pages_idle_for_longer() {
+    let mut steering = Steering::new(COSTS);
+    let mut update = |n, ms, is_fresh| {
+        // A first scan that costs more than it can gain.
+        let counts = if n == 0 { (0, 0, 0) } else { (1, 6250, 10_000_000) };
+        let (poisoned, candidates, faults) = counts;
+        let reading = KernelReading { poisoned, candidates, faults, ..idle(ms, 50_000) };
+        let scans = steering.update(second(n), &reading, is_fresh).scans;
+        (scans, steering.wants_count())
+    };
+    assert_eq!(update(0, 300, true), (true, false));
+    update(1, 300, false);
+    assert_eq!(update(3, 300, false), (false, true), "the scan has ended");
+    assert_eq!(update(4, 300, true), (false, false), "and so has the series");
+    assert_eq!(update(100, 300, true), (false, true), "in doubt");
+    assert_eq!(update(101, 700, true), (true, false));
+}
+
+#[test]
+fn certain_victims_leave_no_doubt() {
+    let fast = vec![class(0, 70_000), class(300, 20_000), class(3000, 10_000)];
+    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let mut steering = Steering::new(COSTS);
+    let course = steering.update(second(0), &reading, true);
+    // 30 % are idle: all of them are victims.
+    assert_eq!((course.scans, course.rate), (true, Some(Pages(30_000))));
+    // Fewer are: those that were idle for long.
+    let fast = vec![class(0, 80_000), class(300, 10_000), class(3000, 10_000)];
+    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let course = Steering::new(COSTS).update(second(0), &reading, true);
+    assert_eq!((course.scans, course.rate), (true, Some(Pages(10_000))));
+    assert_eq!(course.threshold, Duration::from_millis(300), "the shortest idle time of all");
+}
+
+#[test]
+fn nothing_is_counted_again_without_slow_pages() {
+    let mut steering = Steering::new(COSTS);
+    let nothing_slow = KernelReading { slow: Pages(0), ..idle(300, 20_000) };
+    steering.update(second(0), &nothing_slow, true);
+    assert!(!steering.wants_count());
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tierwise_core::steer::{self, Course, IdlePages, KernelReading, Steering, SteeringCosts};
+use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::kernel_tiering::{self, AGE_GAP, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
@@ -26,8 +26,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// poisoned, and scans again after this time.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The part by which a time must change before the daemon sets it: each change is noted on the disk
-/// first.
+/// The part by which a time must change before the daemon sets it: each change is written to the
+/// state file first.
 const WORTH_A_CHANGE: f64 = 0.2;
 
 /// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables. The
@@ -96,7 +96,9 @@ impl Steered {
         self.last = VmstatCounters::read(roots)?;
         let free = world.free().first().copied().unwrap_or_default();
         let tiers = world.host().topology().tiers;
-        let kept = tiers.first().map_or(Pages(0), |tier| tier.watermarks.high);
+        let (kept, promo) = tiers
+            .first()
+            .map_or((Pages(0), Pages(0)), |tier| (tier.watermarks.high, tier.watermarks.promo));
         let reading = KernelReading {
             promoted: self.last.promoted,
             candidates: self.last.candidates,
@@ -104,6 +106,7 @@ impl Steered {
             faults: self.last.hint_faults,
             poisoned: self.last.poisoned,
             free: free.saturating_sub(kept),
+            restored: promo.saturating_sub(kept),
             slow: (0..world.tracker().len())
                 .flat_map(|i| world.usage(TenantId(i as u16)).iter().skip(1).copied())
                 .sum(),
@@ -294,7 +297,7 @@ impl Daemon {
         let read = steered.reading(roots, &mut self.world).and_then(|(reading, is_fresh)| {
             let now = Timestamp::ZERO + steered.started.elapsed();
             let course = steered.law.update(now, &reading, is_fresh);
-            steered.victims = steer::victims(&reading).pages;
+            steered.victims = steered.law.victims().pages;
             tracing::debug!(?reading, ?course, "steering");
             steered.make_room(roots, &mut self.world)?;
             if is_worth_telling(&steered.course, &course) {

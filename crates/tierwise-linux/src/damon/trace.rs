@@ -24,8 +24,10 @@ use crate::process::{Process, Reader};
 use crate::roots::Roots;
 
 /// KiB of all CPUs' buffers together: the regions that 16 kdamonds with 1,000 regions each report
-/// in eight aggregation intervals, at 56 bytes per record. The kernel keeps the newest.
-const BUFFERS_KIB: usize = 8 << 10;
+/// in two aggregation intervals, at 56 bytes per record. They are read once per interval, and the
+/// kernel keeps the newest. The kernel clears the buffers when the daemon starts: 8 MiB took an
+/// emulated CPU 80 ms.
+const BUFFERS_KIB: usize = 2 << 10;
 
 /// Minimum KiB of one CPU's buffer: two intervals of one kdamond.
 const MIN_BUFFER_KIB: usize = 128;

@@ -12,9 +12,9 @@
 //! Between two generations pages are idle by chance, too: of pages that are accessed at random `r`
 //! times per second, a part of `exp(-r t)` is not accessed within `t`, and of pages that a program
 //! passes over in turn, those that it will reach next. So a page must be idle for [`CONFIRMED`],
-//! and the idle pages are counted once more if that makes the difference. Until the first
-//! series of scans has ended, no time is lost: where many pages ([`MANY`]) were idle for one
-//! interval, they are victims.
+//! and the idle pages are counted once more if that makes the difference. No time is
+//! lost where many pages were idle for one interval: a quarter in the first series of scans
+//! ([`MANY`]), half in later ones ([`MOST`]).
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -94,6 +94,10 @@ pub const MIN_IDLE: Duration = Duration::from_millis(50);
 /// victims in the first series of scans: a quarter. Pages that are accessed at random five times
 /// per second leave less idle within 0.3 s. Chosen, not measured.
 pub const MANY: f64 = 0.25;
+
+/// The same part in later series: half. A program that passes over its pages every 0.4 s leaves a
+/// third idle within 0.3 s, and one whose hot pages have moved away leaves more.
+pub const MOST: f64 = 0.5;
 
 /// The idle time from which a page is certainly a victim: longer than one interval between two
 /// generations (0.3 s).
@@ -183,8 +187,9 @@ pub struct PromotionVictims {
 }
 
 /// The victims that a reading shows: free pages that kswapd does not restore, and pages that are
-/// idle for [`CONFIRMED`], or in the first series of scans for [`MIN_IDLE`] if these are [`MANY`].
-/// There are none if all of these are less than [`MIN_VICTIMS`] of the fast tier.
+/// idle for [`CONFIRMED`], or for [`MIN_IDLE`] if these are [`MANY`] in the first series of scans
+/// or [`MOST`] in later ones. There are none if all of these are less than [`MIN_VICTIMS`] of the
+/// fast tier.
 ///
 /// ```
 /// use std::time::Duration;
@@ -203,8 +208,8 @@ pub struct PromotionVictims {
 /// assert_eq!((found.pages, found.idle), (Pages(330), Some((ms(100), ms(2000)))));
 /// ```
 pub fn victims(reading: &KernelReading, is_first: bool) -> PromotionVictims {
-    let many = total(reading) as f64 * MANY;
-    let is_certain = is_first && idle_for(reading, MIN_IDLE) as f64 >= many;
+    let many = total(reading) as f64 * if is_first { MANY } else { MOST };
+    let is_certain = idle_for(reading, MIN_IDLE) as f64 >= many;
     victims_idle_for(reading, if is_certain { MIN_IDLE } else { CONFIRMED })
 }
 

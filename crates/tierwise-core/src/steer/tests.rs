@@ -83,7 +83,7 @@ fn later_series_need_pages_idle_for_longer() {
         // A first scan that costs more than it can gain.
         let counts = if n == 0 { (0, 0, 0) } else { (1, 6250, 10_000_000) };
         let (poisoned, candidates, faults) = counts;
-        let reading = KernelReading { poisoned, candidates, faults, ..idle(ms, 50_000) };
+        let reading = KernelReading { poisoned, candidates, faults, ..idle(ms, 49_000) };
         let scans = steering.update(second(n), &reading, is_fresh).scans;
         (scans, steering.wants_count())
     };

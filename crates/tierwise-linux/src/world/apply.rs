@@ -4,7 +4,9 @@
 //! resident memory is verified to be in the target tier. The rest follows ([`Migrator::finish`]):
 //! the engine knows only one tier per block, and never plans that rest again. A round is at most
 //! [`ROUND`] long. Moves that do not fit into it are reported as over the budget, and the engine
-//! plans them again if it still wants them.
+//! plans them again if it still wants them. A plan demotes before it promotes. Where moves are
+//! slow, demotions get half of the round: otherwise each round would only demote, and the memory
+//! that they free would stay empty.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -150,16 +152,21 @@ impl<C: Calls> Migrator<C> {
         let started = self.calls.now();
         self.select_targets(roots, host);
         self.debt.start(started);
+        let last_promotion = moves.iter().rposition(|m| is_promotion(m, blocks)).unwrap_or(0);
         let mut at = 0;
         let mut answer = Ok(());
         while at < moves.len() {
-            let late = self.calls.now().since(started) >= ROUND;
+            let passed = self.calls.now().since(started);
+            let late = passed >= ROUND;
             if dry_run || late || answer.is_err() {
                 out.extend(moves[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
             let is_due = self.debt.is_due(self.calls.now(), blocks.size());
-            let waits = |m: &Move| is_due && makes_room(m.cause);
+            let gives_way = passed >= ROUND / 2 && at < last_promotion;
+            let waits = |m: &Move| {
+                if makes_room(m.cause) { is_due } else { gives_way && !is_promotion(m, blocks) }
+            };
             if waits(&moves[at]) {
                 out.push(unmoved(&moves[at], blocks, FailReason::Budget));
                 at += 1;
@@ -325,6 +332,10 @@ impl<C: Calls> Migrator<C> {
 /// only lose memory.
 fn makes_room(cause: Cause) -> bool {
     matches!(cause, Cause::AtShare | Cause::MakeRoom)
+}
+
+fn is_promotion(m: &Move, blocks: &Blocks) -> bool {
+    blocks.get(m.page).is_some_and(|block| m.to < block.tier)
 }
 
 fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {

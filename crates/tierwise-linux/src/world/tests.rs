@@ -28,6 +28,8 @@ pub(super) struct Pretender {
     full: bool,
     /// Duration of each move_pages call.
     takes: Duration,
+    /// Duration of moving one page, in addition.
+    page_takes: Duration,
     /// Duration of each reading of a process's memory.
     reading_takes: Duration,
     /// Number of pages that still fit on the target; `None` has no limit.
@@ -75,7 +77,7 @@ impl Calls for Pretender {
         status: &mut [i32],
         _: bool,
     ) -> Result<()> {
-        self.clock += self.takes;
+        self.clock += self.takes + self.page_takes * addresses.len() as u32;
         for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
             if self.busy_node == Some(*node) {
                 *status = -libc::EACCES;
@@ -379,6 +381,26 @@ fn round_ends_in_time_when_slow() {
     // A portion of 512 pages, in calls of 8.
     let longest = Duration::from_millis(200) * (512 / 8);
     assert!(rounds.iter().all(|&round| round <= longest), "{rounds:?}");
+}
+
+#[test]
+fn slow_demotions_leave_time_for_promotions() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(1024 * BLOCK as usize);
+    world.observe(&mut Observation::default()).unwrap();
+    let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
+    let (slow, fast) = pages.split_at(500);
+    // 16 pages per block: a round is too short for a thousand blocks.
+    world.migrator.calls().page_takes = Duration::from_micros(50);
+    while outcomes(&mut world, slow, 1).iter().any(|o| o.result == Err(FailReason::Budget)) {}
+    let mut plan = MigrationPlan::default();
+    fast.iter().for_each(|&page| plan.background(page, TierId(1)));
+    slow.iter().for_each(|&page| plan.background(page, TierId(0)));
+    let mut out = Vec::new();
+    world.migrate(&plan, &mut out).unwrap();
+    let moved = |to| out.iter().filter(|o| o.result.is_ok() && o.to == TierId(to)).count();
+    assert!(moved(1) > 0 && moved(0) > 0, "{} demoted, {} promoted", moved(1), moved(0));
+    assert!(moved(1) + moved(0) < 1000, "the round was long enough for all");
 }
 
 #[test]

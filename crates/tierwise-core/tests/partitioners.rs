@@ -168,6 +168,28 @@ fn silent_service_keeps_its_last_share() {
 }
 
 #[test]
+fn silence_after_a_violation_ends_the_guard() {
+    let idle = TenantReading {
+        p99: Some(Duration::from_micros(10)),
+        operations: 1_000,
+        misses: vec![0, 1_000],
+        busy: Duration::from_millis(1),
+        cpus: 10.0,
+        ..holding(3_000)
+    };
+    let late = TenantReading { p99: Some(Duration::from_millis(21)), ..idle.clone() };
+    let after = |seconds| {
+        let silence = std::iter::repeat_n(holding(3_000), seconds);
+        share_of_service(
+            &[idle.clone(), late.clone()].into_iter().chain(silence).collect::<Vec<_>>(),
+        )
+    };
+    assert_eq!(after(0), Pages(3_000));
+    assert_eq!(after(9), Pages(3_000), "the guard keeps it for ten seconds");
+    assert!(after(12) < Pages(100), "{:?}", after(12));
+}
+
+#[test]
 fn service_without_cpu_time_gets_all() {
     let answering = TenantReading {
         p99: Some(Duration::from_millis(1)),

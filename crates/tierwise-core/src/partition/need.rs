@@ -167,6 +167,11 @@ impl ServiceNeed {
         1.0 + rise.max(min)
     }
 
+    /// True while the guard is active.
+    pub fn is_guarded(&self, at: Timestamp) -> bool {
+        at < self.guarded
+    }
+
     /// Learns from an interval that ended with this latency. Returns true while the guard is
     /// active.
     pub fn learn(
@@ -186,7 +191,7 @@ impl ServiceNeed {
         if p99 > slo {
             self.guarded = at + GUARD;
         }
-        at < self.guarded
+        self.is_guarded(at)
     }
 
     /// Records a load. The first load is that of a part of an interval, and no rise is counted from

@@ -106,6 +106,8 @@ struct Tenant {
     p99: Option<Duration>,
     /// True after the first 99th percentile.
     measured: bool,
+    /// Its last need that was computed, which the guard's share is not.
+    needed: Option<Pages>,
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
@@ -223,7 +225,11 @@ impl Tierwise {
         let t = &mut self.tenants[tenant.index()];
         let Some(p99) = t.p99 else {
             // The shares before the first answer say how much memory it had, not how much it needs.
-            let kept = t.last_share.filter(|_| t.measured).unwrap_or(resident);
+            // Reports and decisions are not in step, so that some decisions have none. Those after
+            // the guard's time must not keep its share for good.
+            let last =
+                if t.need.is_guarded(now) { t.last_share } else { t.needed.or(t.last_share) };
+            let kept = last.filter(|_| t.measured).unwrap_or(resident);
             return Some((kept.min(resident), Rule::Unmeasured { slo }));
         };
         t.measured = true;
@@ -242,6 +248,9 @@ impl Tierwise {
         let access_ratio =
             if guard || unknown { 1.0 } else { t.need.access_ratio(now, &service, slo) };
         let pages = t.curve.pages_for(access_ratio, resident);
+        if !guard && !unknown {
+            t.needed = Some(pages);
+        }
         let rule =
             if guard { Rule::Guard { p99, slo } } else { Rule::Needed { p99, slo, access_ratio } };
         Some((pages, rule))

@@ -3,7 +3,6 @@ load rises step by step under one policy."""
 
 import contextlib
 import signal
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,12 +127,12 @@ def _service(guest: Guest, service: Service) -> Tenant:
     group = guest.cgroup(service.name)
     process = guest.start(*FIRST, *service.server(service.socket), cgroup=group)
 
+    one_key = (*service.client(), "keys=1")
+
     def listens() -> bool:
         assert process.running(), f"{process.words} ended: {process.printed()}"
-        return (guest.directory / service.socket).exists()
+        return guest.start(*one_key).wait(FILL_S) == 0
 
     wait_until(listens, FILL_S, process.printed)
-    # The file may be there a moment before the server listens.
-    time.sleep(0.1)
     guest.run(*service.client(), within_s=FILL_S)
     return Tenant(group, process)

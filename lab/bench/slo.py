@@ -1,5 +1,5 @@
-"""In the guest: python3 -m bench.slo KERNEL POLICY... runs the ramp under each policy and prints one
-JSON line per run. The first policy is all-fast, from whose run the SLOs follow."""
+"""In the guest: python3 -m bench.slo KERNEL POLICY... runs the ramp under each policy and prints
+one JSON line per run. The first policy is all-fast, from whose run the SLOs follow."""
 
 import json
 import os
@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from tierguest import Guest
+from tierguest.files import write
 
 from .mix import slo_us
 from .mix_run import one
 from .run import LOGS, settle
+
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def main(words: list[str]) -> int:
@@ -22,6 +25,9 @@ def main(words: list[str]) -> int:
     kernel, *policies = words
     slos_us: dict[str, float] = {}
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
+        # khugepaged has the lowest priority and holds a program's memory while it copies: Memcached
+        # stood still for seconds behind the batch programs. Operators of stores switch it off.
+        write(HUGE_PAGES, "never")
         settle()
         for policy in policies:
             print(f"bench: the ramp under {policy}", flush=True)

@@ -179,8 +179,10 @@ def _simulated(paths: Paths, policy: str, measured: RunSet) -> SloRun:
         file.write_text(scenario(policy, live, bound, latency_ns))
         chosen = Path(scratch) / "recipe.toml"
         chosen.write_text(with_settings(recipe, live.settings))
-        words = [tierwise(), "simulate", str(file), "--recipe", str(chosen), "--interval", "1s"]
-        return simulated(policy, run("simulate", words), live)
+        course = Path(scratch) / "course.jsonl"
+        form = ["--interval", "1s", "--output", str(course)]
+        run("simulate", [tierwise(), "simulate", str(file), "--recipe", str(chosen), *form])
+        return simulated(policy, course.read_text(), live)
 
 
 def _one_line(run: SloRun) -> str:

@@ -233,7 +233,7 @@ static void run_paced(const struct options *options, struct client *client, stru
     while (now_s() < pace->ends && !ended) {
         send_arrived(options, client, draw, pace, &sent);
         if (connection->in_end > connection->in_start ||
-            wait_for_answer(pace, connection->descriptor)) {
+            wait_for_answer(pace, connection->descriptor, sent.count < options->pipeline)) {
             take_answer(client, &sent.request[sent.first], tally);
             double now = now_s();
             count_answer(pace, &sent.arrival[sent.first], now);

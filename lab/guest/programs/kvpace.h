@@ -4,8 +4,8 @@
  * those of many independent users do. A latency counts from the intended arrival, so a request
  * that waits for its turn is late, and a store that stands still is late for all of them.
  *
- * Requests beyond `pipeline` wait in the client: neither side reads while it writes, so the sockets'
- * buffers must hold what is on its way.
+ * Requests beyond `pipeline` wait in the client: neither side reads while it writes, so the
+ * sockets' buffers must hold what is on its way.
  */
 #ifndef TIERWISE_LAB_KVPACE_H
 #define TIERWISE_LAB_KVPACE_H
@@ -115,13 +115,13 @@ static inline void report_second(struct pace *pace, double now)
         pace->second_ends += 1;
 }
 
-/* Waits until an answer arrives, the next request is due, or a second ends. Returns true if there
- * is an answer. */
-static inline int wait_for_answer(const struct pace *pace, int descriptor)
+/* Waits until an answer arrives, a second ends, or, if another request may be sent, the next one is
+ * due. Returns true if there is an answer. */
+static inline int wait_for_answer(const struct pace *pace, int descriptor, int may_send)
 {
     struct pollfd answer = {.fd = descriptor, .events = POLLIN};
     double until = pace->second_ends;
-    if (has_arrivals(pace) && pace->next.at < until)
+    if (may_send && has_arrivals(pace) && pace->next.at < until)
         until = pace->next.at;
     double left = until - now_s();
     long ns = left > 0 ? (long)(left * 1e9) : 0;

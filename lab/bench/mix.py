@@ -16,8 +16,8 @@ DRAW = ("load=0", "draw=hotspot")
 # runs.
 FIRST = ("chrt", "--fifo", "1")
 # Seconds of a step. The daemon decides once per second, and moves all that fits within two. The
-# recipe expects that the load may rise as far as it rose within 20 s before, so that a ramp of short
-# steps looks steep to it.
+# recipe expects that the load may rise as far as it rose within 20 s before, so that a ramp of
+# short steps looks steep to it.
 STEP_S = 5
 # Steps of the load, relative to each service's knee. At the first the policies find the hot memory:
 # it is shown and does not count. The last but one is more than fast memory alone serves; the last

@@ -25,8 +25,8 @@ def main(words: list[str]) -> int:
     kernel, *policies = words
     slos_us: dict[str, float] = {}
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
-        # khugepaged has the lowest priority and holds a program's memory while it copies: Memcached
-        # stood still for seconds behind the batch programs. Operators of stores switch it off.
+        # khugepaged has the lowest priority and holds a program's memory while it copies. Memcached
+        # stood still for seconds, and no longer does without it. Operators of stores switch it off.
         write(HUGE_PAGES, "never")
         settle()
         for policy in policies:

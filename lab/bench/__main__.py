@@ -12,10 +12,7 @@ from tierguest import Guest
 
 from .policies import POLICIES
 from .programs import program
-from .run import one, settle
-
-# Names a directory for the logs of daemons.
-LOGS = "BENCH_LOGS"
+from .run import LOGS, one, settle
 
 
 def main(words: list[str]) -> int:

@@ -13,8 +13,6 @@ from pathlib import Path
 from tierguest import Guest
 from tierguest.files import write
 
-from .programs import Program
-
 MIB = 1 << 20
 # At least a third of a program's part of the fast node, which is enough to change its run time.
 IDLE_MIB = 32
@@ -27,8 +25,8 @@ CACHED_FILE = Path("/var/tmp/cached")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
-def prepare(guest: Guest, host: str, program: Program) -> None:
-    """Prepares the fast node, and leaves the program's part of it free."""
+def prepare(guest: Guest, host: str, left_mib: int) -> None:
+    """Prepares the fast node, and leaves this much of it free."""
     _clear_fast_node()
     if host == "used":
         _cache_file()
@@ -40,7 +38,7 @@ def prepare(guest: Guest, host: str, program: Program) -> None:
             pattern="fixed",
             pause_us=IDLE_PAUSE_US,
         )
-    guest.ballast(program.left_mib)
+    guest.ballast(left_mib)
 
 
 def _clear_fast_node() -> None:

@@ -37,6 +37,8 @@ class Program:
     prints_when_filled: bool = True
     """True if the program prints a line when it has filled its memory; otherwise it writes the file
     of its option `report`."""
+    operations: int = 0
+    """The work that the recording counts, of a program that the simulator serves as a service."""
     times: int = 1
     """The factor of work relative to the standard variant; 1 for the standard variant itself."""
 

@@ -102,7 +102,8 @@ class Recording:
             marks.write("run\n")
             if self.program.work:
                 self._client(self.program.work)
-                marks.write("end\n")
+                counted = f" operations={self.program.operations}"
+                marks.write(f"end{counted if self.program.operations else ''}\n")
                 # The work is done. The recorder passes the signal on and writes the trace.
                 process.send_signal(signal.SIGTERM)
         self._wait(process, lambda: process.poll() is not None, RECORDING_S * self.program.times)

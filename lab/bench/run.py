@@ -21,6 +21,8 @@ from .policies import Policy
 from .programs import SOCKET, Program
 
 MIB = 1 << 20
+# Names a directory for the logs of daemons.
+LOGS = "BENCH_LOGS"
 # Building a graph takes the guest eleven seconds, and twice as long on the slow node. A store's
 # start takes two.
 FILL_S = 120.0
@@ -73,7 +75,7 @@ def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, 
 def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
     group = guest.cgroup("bench")
     if policy.ballast:
-        prepare(guest, host, program)
+        prepare(guest, host, program.left_mib)
     room = node_mib()
     filled = _fill(guest, program, group)
     at_start = group.on_nodes()

@@ -1,4 +1,4 @@
-"""The command: python3 -m tierlab build|test|bench|record|shell|run|list."""
+"""The command: python3 -m tierlab build|test|bench|slo|record|shell|run|list."""
 
 import argparse
 import inspect
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.programs import PROGRAMS
 
-from . import bench
+from . import bench, slo
 from .build import build
 from .collect import groups, tests
 from .errors import LabError
@@ -30,6 +30,7 @@ EXAMPLES = """examples:
   python3 -m tierlab shell --topology flat --memory 512,2048
   python3 -m tierlab test --kernel 6.12 --filter damon
   python3 -m tierlab bench --program graph --markdown
+  python3 -m tierlab slo --runs 3 --keep /tmp/slo.json
   python3 -m tierlab record --program graph
   python3 -m tierlab list
 """
@@ -152,6 +153,11 @@ def _parser() -> argparse.ArgumentParser:
             "bench", help="measure policies in timed guests, and the simulator against them"
         )
     )
+    slo.add_options(
+        commands.add_parser(
+            "slo", help="measure services with an SLO beside batch programs in timed guests"
+        )
+    )
     record = commands.add_parser(
         "record", help="record the bench's programs into target/lab/recordings/"
     )
@@ -197,6 +203,8 @@ def main() -> int:
             return _guest(paths, options).shell()
         if options.command == "bench":
             return bench.bench(paths, options)
+        if options.command == "slo":
+            return slo.slo(paths, options)
         if options.command == "record":
             bench.record_programs(paths, options.program or ())
             return 0

@@ -147,7 +147,7 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
     _report(f"{time.monotonic() - began:.0f} s on {kernel}")
     record = _json(blocks)
     if options.keep:
-        _write_whole(options.keep, record)
+        write_whole(options.keep, record)
     if options.json:
         print(record)
         return 0
@@ -189,7 +189,7 @@ def _validate(paths: Paths, record: str, as_markdown: bool) -> str:
         return run("validate", words)
 
 
-def _write_whole(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str) -> None:
     """Writes a file beside its place and renames it, so that it is never half-written."""
     beside = file.with_name(f"{file.name}.tmp")
     beside.write_text(text)

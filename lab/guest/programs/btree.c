@@ -9,6 +9,7 @@
  * checksum of the data read, which depends only on the arguments.
  */
 #include "kvdraw.h"
+#include "progress.h"
 
 /* TPC-B's rows have at least 100 bytes; with its key a record takes two lines. */
 #define VALUE_WORDS 15
@@ -163,7 +164,9 @@ static uint64_t work(struct tree *tree, uint64_t records, long operations)
     struct draw draw = {
         .keys = records, .hot_keys = HOT_KEYS, .hot_requests = HOT_REQUESTS, .seed = RANDOM_SEED};
     uint64_t sum = 0;
+    volatile uint64_t *done = progress();
     for (long i = 0; i < operations; i++) {
+        *done = (uint64_t)i;
         uint64_t key = 2 * (uint64_t)draw_key(&draw);
         long kind = i % THOUSAND;
         uint64_t *value = find(tree, kind < INSERTS ? key + 1 : key);

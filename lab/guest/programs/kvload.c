@@ -17,16 +17,23 @@
  *   hot_keys=N       hotspot: of 100 keys those loaded last, which have most requests (20)
  *   hot_requests=N   hotspot: of 100 requests those that go to hot keys (90)
  *   pipeline=N       requests sent before their answers are read (8)
+ *   rates=N,N,...    requests per second, step by step, whether the store answers or not, instead
+ *           of requests=: an open loop (kvpace.h). At most `pipeline` are on their way
+ *   step_s=N         seconds of a step (10)
+ *   seed=N           of the keys and of the times between arrivals (Marsaglia's)
  *
  * It prints a JSON line after loading and one at the end: requests, seconds, the numbers of wrong
- * and missing values, and percentiles of the time from sending a batch to reading an answer.
- * SIGTERM ends it after the current batch. The status is 1 if a value was wrong or missing. No
- * other client may write the keys meanwhile.
+ * and missing values, and percentiles of the time from sending a batch to reading an answer. In an
+ * open loop it prints one per second meanwhile, and one per step at the end; their times count from
+ * the intended arrival. SIGTERM ends it after the current batch. The status is 1 if a value was
+ * wrong or missing. No other client may write the keys meanwhile.
  */
+#define _GNU_SOURCE /* ppoll */
 #include <signal.h>
 
 #include "common.h"
 #include "kvdraw.h"
+#include "kvpace.h"
 #include "kvtally.h"
 #include "kvwire.h"
 
@@ -34,9 +41,18 @@
 #define MAX_PIPELINE 1024
 
 struct options {
-    long port, keys, value_bytes, requests, load, reads, theta, hot_keys, hot_requests, pipeline;
+    long port, keys, value_bytes, requests, load, reads, theta, hot_keys, hot_requests, pipeline,
+        step_s, seed;
     int memcached, hotspot;
     const char *socket;
+    char *rates;
+};
+
+/* Requests without an answer yet, in the order in which they were sent. */
+struct sent {
+    struct request request[MAX_PIPELINE];
+    struct arrival arrival[MAX_PIPELINE];
+    long first, count;
 };
 
 static volatile sig_atomic_t ended;
@@ -62,7 +78,9 @@ static void read_number(struct options *options, const char *name, const char *v
         {"theta", &options->theta, 1, 99},
         {"hot_keys", &options->hot_keys, 1, 100},
         {"hot_requests", &options->hot_requests, 0, 100},
-        {"pipeline", &options->pipeline, 1, MAX_PIPELINE}};
+        {"pipeline", &options->pipeline, 1, MAX_PIPELINE},
+        {"step_s", &options->step_s, 1, 86400},
+        {"seed", &options->seed, 1, INT64_MAX}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(name, numbers[i].name) != 0)
             continue;
@@ -73,7 +91,7 @@ static void read_number(struct options *options, const char *name, const char *v
     }
     fail("'%s' is no option; one of: store, port, socket, keys, value_bytes, requests, load, "
          "reads, draw, theta, "
-         "hot_keys, hot_requests, pipeline",
+         "hot_keys, hot_requests, pipeline, rates, step_s, seed",
          name);
 }
 
@@ -97,6 +115,8 @@ static void read_option(struct options *options, char *word)
         options->hotspot = is_second(word, value, "zipfian", "hotspot");
     else if (strcmp(word, "socket") == 0)
         options->socket = value;
+    else if (strcmp(word, "rates") == 0)
+        options->rates = value;
     else
         read_number(options, word, value);
 }
@@ -109,7 +129,9 @@ static struct options options_of(int count, char **words)
                               .theta = 99,
                               .hot_keys = 20,
                               .hot_requests = 90,
-                              .pipeline = 8};
+                              .pipeline = 8,
+                              .step_s = 10,
+                              .seed = RANDOM_SEED};
     for (int i = 1; i < count; i++)
         read_option(&options, words[i]);
     if (options.keys == 0)
@@ -167,19 +189,81 @@ static void load(const struct options *options, struct client *client, struct ta
     tally->seconds = now_s() - start;
 }
 
+static struct request drawn_request(const struct options *options, struct draw *draw)
+{
+    uint32_t key = draw_key(draw);
+    int is_read = random_next(&draw->seed) % 100 < (uint64_t)options->reads;
+    return (struct request){.key = key, .is_read = is_read};
+}
+
 static void run(const struct options *options, struct client *client, struct draw *draw,
                 struct tally *tally)
 {
     struct request requests[MAX_PIPELINE];
     double start = now_s();
     while (tally->requests < options->requests && !ended) {
-        for (long i = 0; i < options->pipeline; i++) {
-            requests[i].key = draw_key(draw);
-            requests[i].is_read = random_next(&draw->seed) % 100 < (uint64_t)options->reads;
-        }
+        for (long i = 0; i < options->pipeline; i++)
+            requests[i] = drawn_request(options, draw);
         do_batch(client, requests, options->pipeline, tally);
     }
     tally->seconds = now_s() - start;
+}
+
+/* Sends the requests that have arrived, as far as they may be on their way. */
+static void send_arrived(const struct options *options, struct client *client, struct draw *draw,
+                         struct pace *pace, struct sent *sent)
+{
+    double now = now_s();
+    while (has_arrivals(pace) && pace->next.at <= now && sent->count < options->pipeline) {
+        long last = (sent->first + sent->count++) % MAX_PIPELINE;
+        sent->request[last] = drawn_request(options, draw);
+        sent->arrival[last] = pace->next;
+        send_request(client, &sent->request[last]);
+        draw_arrival(pace);
+    }
+    flush(&client->connection);
+}
+
+static void run_paced(const struct options *options, struct client *client, struct draw *draw,
+                      struct pace *pace, struct tally *tally)
+{
+    static struct sent sent;
+    const struct connection *connection = &client->connection;
+    start_pace(pace);
+    while (now_s() < pace->ends && !ended) {
+        send_arrived(options, client, draw, pace, &sent);
+        if (connection->in_end > connection->in_start ||
+            wait_for_answer(pace, connection->descriptor, sent.count < options->pipeline)) {
+            take_answer(client, &sent.request[sent.first], tally);
+            double now = now_s();
+            count_answer(pace, &sent.arrival[sent.first], now);
+            count_latency(tally, now - sent.arrival[sent.first].at);
+            tally->requests++;
+            sent.first = (sent.first + 1) % MAX_PIPELINE;
+            sent.count--;
+        }
+        report_second(pace, now_s());
+    }
+    tally->seconds = now_s() - pace->began;
+    for (; sent.count > 0; sent.count--, sent.first = (sent.first + 1) % MAX_PIPELINE)
+        count_unanswered(pace, &sent.arrival[sent.first]);
+    for (; has_arrivals(pace); draw_arrival(pace))
+        count_unanswered(pace, &pace->next);
+    for (size_t step = 0; step < pace->steps; step++)
+        report_step(pace, step);
+}
+
+/* Fills the schedule from the option `rates`. */
+static void read_rates(const struct options *options, struct pace *pace)
+{
+    pace->step_s = (double)options->step_s;
+    /* Not the seed of the keys, which must not depend on the times. */
+    pace->seed = ~(uint64_t)options->seed;
+    for (char *rest = options->rates, *word; (word = strsep(&rest, ","));) {
+        if (pace->steps == MAX_STEPS)
+            fail("rates: there are more than %d", MAX_STEPS);
+        pace->step[pace->steps++].rate = (double)number_of("rates", word, 1);
+    }
 }
 
 static struct client client_of(const struct options *options)
@@ -212,14 +296,19 @@ int main(int count, char **words)
     struct draw draw = {.keys = (uint64_t)options.keys,
                         .hot_keys = (uint64_t)options.hot_keys,
                         .hot_requests = (uint64_t)options.hot_requests,
-                        .seed = RANDOM_SEED,
+                        .seed = (uint64_t)options.seed,
                         .up_to =
                             options.hotspot ? NULL : zipfian_weights(options.keys, options.theta)};
     if (options.load) {
         load(&options, &client, &loaded);
         report("load", &loaded);
     }
-    if (options.requests) {
+    if (options.rates) {
+        static struct pace pace;
+        read_rates(&options, &pace);
+        run_paced(&options, &client, &draw, &pace, &ran);
+        report("run", &ran);
+    } else if (options.requests) {
         run(&options, &client, &draw, &ran);
         report("run", &ran);
     }

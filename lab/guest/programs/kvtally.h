@@ -22,16 +22,21 @@ static inline void count_latency(struct tally *tally, double seconds)
     tally->buckets[power * PARTS / 2 + (ns >> power)]++;
 }
 
+/* Returns the upper end of a bucket in microseconds. */
+static inline double bucket_us(size_t bucket)
+{
+    size_t power = bucket < PARTS ? 0 : bucket / (PARTS / 2) - 1;
+    return (double)((bucket - power * PARTS / 2 + 1) << power) / 1e3;
+}
+
 /* Returns a percentile in microseconds: the upper end of its part. */
 static inline double percentile(const struct tally *tally, double share)
 {
     double wanted = share * (double)tally->requests, seen = 0;
     for (size_t i = 0; i < BUCKETS; i++) {
         seen += (double)tally->buckets[i];
-        if (tally->buckets[i] && seen >= wanted) {
-            size_t power = i < PARTS ? 0 : i / (PARTS / 2) - 1;
-            return (double)((i - power * PARTS / 2 + 1) << power) / 1e3;
-        }
+        if (tally->buckets[i] && seen >= wanted)
+            return bucket_us(i);
     }
     return 0;
 }

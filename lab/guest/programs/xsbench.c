@@ -11,6 +11,7 @@
  * checksum, which depends only on the arguments.
  */
 #include "common.h"
+#include "progress.h"
 
 /* The small Hoogenboom-Martin reactor: its nuclides and materials, the nuclides of each material,
  * and the share of neutrons in it, in thousandths. The fuel is the first. */
@@ -129,7 +130,9 @@ int main(int count, char **words)
     printf("{\"energies\": %zu, \"build_seconds\": %.6f}\n", rows, now_s() - began);
     fflush(stdout);
     double start = now_s(), highest = reactor.energy[rows - 1];
+    volatile uint64_t *done = progress();
     for (long i = 0; i < lookups; i++) {
+        *done = (uint64_t)i;
         double energy = fraction(&seed) * highest;
         sum += look_up(&reactor, energy, random_material(&seed));
     }

@@ -1,0 +1,239 @@
+"""`python3 -m tierlab slo`: two services with an SLO beside three batch programs, under a load that
+rises step by step, in timed guests (lab/bench/mix.py)."""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from bench.mix import BATCH, LEFT_MIB, SERVICES
+from bench.mix_scenario import RECIPES, scenario, simulated, with_settings
+from bench.recording import tierwise
+from bench.slo_table import (
+    REFERENCE,
+    STEP_HEADER,
+    SUMMARY_HEADER,
+    RunSet,
+    SloRun,
+    latencies,
+    memory,
+    summary,
+    throughput,
+)
+from bench.table import BOUND, aligned, markdown
+
+from .bench import PROCESSOR, record_program, write_whole
+from .boots import BOOTS
+from .command import run
+from .errors import LabError
+from .guest import Guest
+from .job import Job
+from .kernel import SERIES, series
+from .paths import LAB, REPOSITORY, Paths, tested_program
+
+# The bound comes first, because the SLOs follow from it.
+POLICIES = (
+    BOUND,
+    "first-touch",
+    REFERENCE,
+    "kernel-default",
+    "tierwise",
+    "tierwise-installed",
+)
+# Seconds of the host for all policies. An idle machine takes some twenty minutes, and a busy one
+# several times as long.
+TIMEOUT_S = 7200.0
+# The fast node holds the kernel and all tenants.
+NODE_MIB = (448, 512)
+NOTE = """\
+Emulated guests with one CPU: only ratios within one set of runs mean anything. Steps are shares of
+the services' knees; the first is for settling and does not count. "steps kept" are those with a P99
+within the SLO, of those that fast memory alone keeps; "worst P99" and "late requests" are of the
+same steps. Work of batch programs is that of all steps that count. "!" marks a P99 above the SLO in
+at least one run."""
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's options."""
+    parser.add_argument(
+        "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        choices=POLICIES[1:],
+        help=f"only this one beside {BOUND}; repeatable",
+    )
+    parser.add_argument(
+        "--runs", type=int, default=1, metavar="N", help="runs of each (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write the record to this file after every set"
+    )
+    parser.add_argument(
+        "--read", type=Path, metavar="FILE", help="print the tables of a record, and run nothing"
+    )
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write the daemon's debug log and its view of each second there; both take the "
+        "guest's time",
+    )
+    parser.add_argument(
+        "--no-simulation", action="store_true", help="measure only, and record no program"
+    )
+    parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")
+
+
+def slo(paths: Paths, options: argparse.Namespace) -> int:
+    """Runs everything and prints it; returns the exit status."""
+    sets = _read(options.read) if options.read else _measured(paths, options)
+    print(_text(sets, options.markdown))
+    if not options.no_simulation:
+        print("\n" + _simulation(paths, sets[0], options.markdown))
+    return 0
+
+
+def _measured(paths: Paths, options: argparse.Namespace) -> list[RunSet]:
+    kernel = series(options.kernel).name
+    if not tested_program("tierwised"):
+        raise LabError(
+            "slo needs target/release/tierwised, which is not there: "
+            "cargo build --release -p tierwised"
+        )
+    wanted = (BOUND, *(name for name in POLICIES[1:] if name in (options.policy or POLICIES)))
+    sets: list[RunSet] = []
+    for number in range(options.runs):
+        _report(f"set {number + 1} of {options.runs} on {kernel}")
+        sets.append(_measure(paths, kernel, wanted, options.logs))
+        if options.keep:
+            write_whole(options.keep, _json(kernel, sets))
+    return sets
+
+
+def _measure(paths: Paths, kernel: str, policies: Sequence[str], logs: Path | None) -> RunSet:
+    """Runs every policy once, in one guest."""
+    boot = BOOTS["timed"]
+    guest = Guest(
+        paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
+    )
+    level = "TIERWISE_LOG=debug BENCH_LOGS=/results " if logs else ""
+    words = " ".join([kernel, *policies])
+    command = f"{level}PYTHONPATH=/lab/python exec python3 -m bench.slo {words}"
+    runs: dict[str, SloRun] = {}
+    failures = []
+
+    def on_event(line: str) -> None:
+        reported: dict[str, Any] = json.loads(line)
+        if "failed" in reported:
+            failures.append(f"{reported['policy']}: {reported['failed']}")
+            return
+        run = SloRun(**reported)
+        runs[run.policy] = run
+        _report(_one_line(run))
+
+    outcome = guest.run(
+        Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, results=logs
+    )
+    if failures or outcome.exit_code != 0:
+        reason = "; ".join(failures) or outcome.reason or f"status {outcome.exit_code}"
+        raise LabError(f"slo: {reason}\nthe end of its console:\n{outcome.console_tail()}")
+    return RunSet(runs)
+
+
+def _simulation(paths: Paths, measured: RunSet, as_markdown: bool) -> str:
+    """Records the programs if that was not done, simulates the policies of a set of runs, and
+    returns their tables."""
+    for program in (one.recorded() for one in (*SERVICES, *BATCH)):
+        if not (paths.recordings / f"{program.name}.twt").exists():
+            record_program(paths, program, threading.Event())
+    names = [name for name in RECIPES if name in measured.runs]
+    runs = {name: _simulated(paths, name, measured) for name in names}
+    draw = markdown if as_markdown else aligned
+    return "\n\n".join(
+        [
+            "in the simulator",
+            draw(SUMMARY_HEADER, summary([RunSet(runs)])),
+            "P99 of each step's worst second, us",
+            draw(STEP_HEADER, latencies([RunSet(runs)])),
+            "fast memory, MiB",
+            draw(STEP_HEADER, memory([RunSet(runs)])),
+        ]
+    )
+
+
+def _simulated(paths: Paths, policy: str, measured: RunSet) -> SloRun:
+    """Simulates the guest of a run."""
+    live, bound = measured.runs[policy], measured.runs[BOUND]
+    latency_ns = BOOTS["timed"].topology.latency_ns
+    recipe = (REPOSITORY / "recipes" / f"{RECIPES[policy][0]}.toml").read_text()
+    with tempfile.TemporaryDirectory(dir=paths.recordings, prefix="part-") as scratch:
+        # Beside the recordings, whose paths it names.
+        file = paths.recordings / f"slo-{policy}.toml"
+        file.write_text(scenario(policy, live, bound, latency_ns))
+        chosen = Path(scratch) / "recipe.toml"
+        chosen.write_text(with_settings(recipe, live.settings))
+        course = Path(scratch) / "course.jsonl"
+        form = ["--interval", "1s", "--output", str(course)]
+        run("simulate", [tierwise(), "simulate", str(file), "--recipe", str(chosen), *form])
+        return simulated(policy, course.read_text(), live)
+
+
+def _one_line(run: SloRun) -> str:
+    parts = [
+        f"{service.name} "
+        + " ".join(
+            f"{step['p99_us']:.0f}{'' if run.keeps(service.name, i) else '!'}"
+            for i, step in enumerate(run.services[service.name])
+        )
+        for service in SERVICES
+    ]
+    return f"{run.policy}: P99 in us: {'; '.join(parts)}"
+
+
+def _json(kernel: str, sets: Sequence[RunSet]) -> str:
+    boot = BOOTS["timed"]
+    guest = {
+        "kernel": kernel,
+        "cpus": boot.mode.processors,
+        "latency_ns": boot.topology.latency_ns,
+        "left_mib": LEFT_MIB,
+    }
+    runs = [{name: asdict(run) for name, run in one.runs.items()} for one in sets]
+    return json.dumps({"guest": guest, "sets": runs})
+
+
+def _read(file: Path) -> list[RunSet]:
+    try:
+        record = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise LabError(f"--read {file}: {error}; a file that --keep wrote is needed") from error
+    return [RunSet({name: SloRun(**run) for name, run in one.items()}) for one in record["sets"]]
+
+
+def _text(sets: Sequence[RunSet], as_markdown: bool) -> str:
+    draw = markdown if as_markdown else aligned
+    slos = ", ".join(f"{name} {us:.0f} us" for name, us in sets[0].runs[BOUND].slo_us.items())
+    return "\n\n".join(
+        [
+            f"SLOs: {slos}",
+            draw(SUMMARY_HEADER, summary(sets)),
+            "P99 in us",
+            draw(STEP_HEADER, latencies(sets)),
+            "fast memory, MiB",
+            draw(STEP_HEADER, memory(sets)),
+            "work per second, thousands",
+            draw(STEP_HEADER, throughput(sets)),
+            NOTE,
+        ]
+    )
+
+
+def _report(text: str) -> None:
+    print(f"lab: {text}", file=sys.stderr, flush=True)

@@ -100,8 +100,9 @@ pub const MANY: f64 = 0.25;
 pub const MOST: f64 = 0.5;
 
 /// The idle time from which a page is certainly a victim: longer than one interval between two
-/// generations (0.3 s).
-pub const CONFIRMED: Duration = Duration::from_millis(500);
+/// generations (0.3 s), and as long as from one count of the idle pages to the end of the next. The
+/// kernel keeps four generations, so pages that were idle before, too, cannot be told from these.
+pub const CONFIRMED: Duration = Duration::from_millis(400);
 
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).

@@ -364,12 +364,15 @@ impl Commander {
     /// Ends turns, and starts kdamonds for processes that wait.
     fn fill(&mut self) -> Result<()> {
         self.end_turns()?;
+        // Before the charge: orders have a cost even where no turn starts. If each were to wait
+        // until its own is paid, no turn would ever start.
+        let mut may_start = self.may_start();
         self.charge();
         self.take_kdamonds()?;
         let on = self.places.iter().flat_map(|place| &place.processes);
         let on = on.filter(|process| self.rotation.holds(process)).count();
         let is_full = self.places.iter().all(Place::is_on);
-        if is_full || on >= self.rotation.len() || !self.may_start() {
+        if is_full || on >= self.rotation.len() || !may_start {
             return Ok(());
         }
         let mut chosen = self.chosen();
@@ -377,7 +380,7 @@ impl Commander {
             if self.places[place].is_on() {
                 continue;
             }
-            if !self.may_start() || !self.select(&chosen) {
+            if !may_start || !self.select(&chosen) {
                 break;
             }
             chosen.extend(self.selected.iter().map(|&process| (process, false)));
@@ -387,6 +390,7 @@ impl Commander {
                 self.admin.note_thread(kdamond, *thread)?;
             }
             self.charge();
+            may_start = self.may_start();
         }
         Ok(())
     }

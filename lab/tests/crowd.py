@@ -21,9 +21,9 @@ TENANTS = 200
 BUDGET_PERCENT = 1.0
 BUDGET_S_PER_MINUTE = BUDGET_PERCENT * 0.6
 # The start and the first survey, 0.4 s, come before anything could pay for them. The tested
-# programs are of the dev profile, and take a third more than a release's: 0.88 and 0.38 s in the
-# two minutes, instead of 0.65 and 0.47 s.
-MOST_OF_BUDGET = {1: 1.75, 2: 1.0}
+# programs are of the dev profile, and take a third more than a release's: 0.85 and 0.38 s in the
+# two minutes on 7.3, instead of 0.64 and 0.47 s. 6.12 takes 0.1 s more for the start.
+MOST_OF_BUDGET = {1: 2.0, 2: 1.0}
 MINUTE_S = 60
 KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds")
 
@@ -121,16 +121,17 @@ def _monitored() -> set[int]:
 
 PROCESSES = 1000
 GROUPS = 50
-# A cycle is as long as the budget lets it be; here the budget is a whole emulated CPU.
-CYCLE_S = 400
+# A cycle is as long as the budget lets it be; here the budget is three emulated CPUs. With one, and
+# beside three other guests, a cycle took 205 s.
+CYCLE_S = 600
 
 
-@test(boot="hmat", share="crowd", needs=("tierwised", "tierwise"), timeout_s=900)
+@test(boot="hmat", share="crowd", needs=("tierwised", "tierwise"), timeout_s=1500)
 def thousand_processes_are_monitored(guest: Guest) -> None:
     """1,000 processes of 50 tenants: DAMON monitors each of them in its turn, with as many kernel
     threads as for sixteen, and accesses of every tenant are reported."""
     with _crowd(guest, PROCESSES, GROUPS, kib=512, hot_kib=256) as directories:
-        daemon = guest.tierwised(_config(guest, GROUPS, "floor = '4MiB'", 100.0))
+        daemon = guest.tierwised(_config(guest, GROUPS, "floor = '4MiB'", 300.0))
         wanted = {int(pid) for group in directories for pid in read(group / "cgroup.procs").split()}
         assert len(wanted) == PROCESSES, f"{len(wanted)} processes"
         seen: set[int] = set()
@@ -150,8 +151,16 @@ def thousand_processes_are_monitored(guest: Guest) -> None:
         # A turn lasts two seconds.
         guest.figure("seconds", guest.wait_until(complete, CYCLE_S, describe, every_s=0.5))
         guest.figure("most_at_once", most)
-        view = _view(guest)
-        unread = [one["name"] for one in view["tenants"] if one["fast_access_ratio"] is None]
-        assert not unread, f"no access of these tenants was found: {unread}"
-        guest.figure("damon_s", float(view["cost"]["damon_seconds"]))
+
+        def unread() -> list[str]:
+            return [
+                one["name"] for one in _view(guest)["tenants"] if one["fast_access_ratio"] is None
+            ]
+
+        # A process that waits for a CPU while it is monitored accesses nothing: its next turn
+        # counts.
+        guest.wait_until(
+            lambda: not unread(), CYCLE_S, lambda: f"no access was found of {unread()}", every_s=5
+        )
+        guest.figure("damon_s", float(_view(guest)["cost"]["damon_seconds"]))
         guest.figure("cpu_s", processor_seconds(daemon.pid))

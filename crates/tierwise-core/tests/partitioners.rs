@@ -151,17 +151,21 @@ fn unmonitored_tenants_keep_what_they_hold() {
     assert!(floor >= 1_000 && large < 500 && heavy > 6_000, "{floor} {large} {heavy}");
 }
 
-#[test]
-fn silent_service_keeps_its_last_share() {
-    // The first answers show that it needs no fast memory: its servers are nearly idle.
-    let idle = TenantReading {
+/// A service whose answers show that it needs no fast memory: its servers are nearly idle.
+fn nearly_idle() -> TenantReading {
+    TenantReading {
         p99: Some(Duration::from_micros(10)),
         operations: 1_000,
         misses: vec![0, 1_000],
         busy: Duration::from_millis(1),
         cpus: 10.0,
         ..holding(3_000)
-    };
+    }
+}
+
+#[test]
+fn silent_service_keeps_its_last_share() {
+    let idle = nearly_idle();
     let kept = share_of_service(std::slice::from_ref(&idle));
     assert!(kept < Pages(100), "{kept:?}");
     assert_eq!(share_of_service(&[idle, holding(3_000)]), kept);
@@ -169,14 +173,7 @@ fn silent_service_keeps_its_last_share() {
 
 #[test]
 fn silence_after_a_violation_ends_the_guard() {
-    let idle = TenantReading {
-        p99: Some(Duration::from_micros(10)),
-        operations: 1_000,
-        misses: vec![0, 1_000],
-        busy: Duration::from_millis(1),
-        cpus: 10.0,
-        ..holding(3_000)
-    };
+    let idle = nearly_idle();
     let late = TenantReading { p99: Some(Duration::from_millis(21)), ..idle.clone() };
     let after = |seconds| {
         let silence = std::iter::repeat_n(holding(3_000), seconds);

@@ -7,7 +7,7 @@
 
 #include "common.h"
 
-/* Names the file, which exists. Without it nobody reads the number. */
+/* Names the file, which exists. Without it no program reads the number. */
 #define PROGRESS_FILE "LAB_PROGRESS"
 
 /* Returns the place of the number: edges, operations or look-ups done. A store to it costs nothing

@@ -340,7 +340,7 @@ fn write_attrs(context: &Path, attrs: &DamonAttrs) -> Result<()> {
 fn write_target(context: &Path, target: &DamonTarget, old: Option<&DamonTarget>) -> Result<()> {
     let targets = context.join("targets");
     let count = target.count();
-    // Writing the number makes all targets anew.
+    // Writing the number makes all targets again.
     let old = old.filter(|old| old.count() == count);
     if old.is_none() {
         patience::write(&targets.join("nr_targets"), &count.to_string())?;

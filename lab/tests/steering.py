@@ -1,4 +1,4 @@
-"""Tests of the kernel's own tiering, which the daemon steers while no tenant has a limit."""
+"""Tests of the kernel's own tiering, which the daemon steers while no tenant's limit binds."""
 
 from pathlib import Path
 
@@ -69,6 +69,31 @@ def kernel_promotes_until_a_floor_is_set(guest: Guest) -> None:
     steers_again = lambda: daemon.printed().count("steers the kernel") == 2  # noqa: E731
     guest.wait_until(steers_again, LIMIT_S, describe)
     assert daemon.running(), describe()
+
+
+@test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=300)
+def an_slo_binds_when_half_is_exceeded(guest: Guest) -> None:
+    """Beside a service with an SLO the daemon steers after the first report within half of it, and
+    no longer after one above."""
+    before = _shown()
+    _program(guest)
+    daemon = guest.tierwised(_config(guest, "class = 'latency-critical'\nslo_ms = 4.0"))
+
+    def report(p99: str) -> None:
+        socket = ("--socket", str(guest.directory / "control.sock"))
+        guest.run("tierwise", "daemon", "report", "--tenant", "tenant", "--p99", p99, *socket)
+
+    guest.wait_until(lambda: "monitors accesses with" in daemon.printed(), LIMIT_S, daemon.printed)
+    assert "steers the kernel" not in daemon.printed(), daemon.printed()
+    report("1ms")
+    guest.wait_until(lambda: "steers the kernel" in daemon.printed(), LIMIT_S, daemon.printed)
+    report("2.1ms")
+    stopped = "stops steering the kernel's tiering: the P99 of tenant"
+    guest.wait_until(lambda: stopped in daemon.printed(), LIMIT_S, daemon.printed)
+    guest.wait_until(lambda: _shown() == before, LIMIT_S, lambda: f"{before}, now {_shown()}")
+    report("1ms")
+    again = lambda: daemon.printed().count("steers the kernel") == 2  # noqa: E731
+    guest.figure("seconds", guest.wait_until(again, LIMIT_S, daemon.printed))
 
 
 def _promoted() -> int:

@@ -262,7 +262,7 @@ pub enum Rule {
         access_ratio: f64,
     },
     /// A service that has answered no request since the last decision: it keeps its share. Before
-    /// its first answer, that is all the memory that it has.
+    /// its first answer that is the memory that it holds, and after ten seconds all that it has.
     Unmeasured {
         /// Its limit.
         slo: Duration,

@@ -10,7 +10,6 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::observe::{Capabilities, Signals};
 use tierwise_core::recipe::Recipe;
 use tierwise_core::registry::BuildContext;
-use tierwise_core::tenant::Class;
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, Pages};
 use tierwise_linux::damon::damon_stat;
@@ -138,28 +137,34 @@ fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
 /// decisions.
 const STEERED: &str = "tierwise";
 
-/// True if nothing in this configuration needs the daemon's own decisions, so that it may steer the
-/// kernel's tiering instead.
+/// True if the daemon may steer the kernel's tiering with this configuration while no SLO binds
+/// (`crate::run`): no floor and no cap needs its own decisions.
 pub fn is_unbound(config: &Config) -> bool {
     let kernel = &config.kernel;
     let allowed = kernel.steer
         && kernel.numa_balancing.is_none()
         && kernel.demotion != Some(false)
         && !config.dry_run;
-    let bound = |tenant: &TenantConfig| {
-        tenant.floor.is_some()
-            || tenant.cap.is_some()
-            || tenant.spec().class == Class::LatencyCritical
-    };
+    let bound = |tenant: &TenantConfig| tenant.floor.is_some() || tenant.cap.is_some();
     // Without tenants the daemon does not change the machine.
     let mut tenants = config.tenants.iter().filter(|tenant| !tenant.is_vacant()).peekable();
     let unbound = tenants.peek().is_some() && !tenants.any(bound);
     allowed && config.policy == STEERED && unbound
 }
 
-/// True if the daemon steers the kernel's tiering on this machine.
-pub fn steers(config: &Config, roots: &Roots) -> bool {
+/// True if a tenant has an SLO. It may bind, and does until the service reports its latency.
+pub fn has_slo(config: &Config) -> bool {
+    config.tenants.iter().any(|tenant| !tenant.is_vacant() && tenant.slo().is_some())
+}
+
+/// True if the daemon may steer the kernel's tiering on this machine.
+pub fn may_steer(config: &Config, roots: &Roots) -> bool {
     is_unbound(config) && kernel_tiering::probe(roots).is_ok()
+}
+
+/// True if the daemon steers from its start on.
+pub fn steers(config: &Config, roots: &Roots) -> bool {
+    may_steer(config, roots) && !has_slo(config)
 }
 
 /// An engine's refusal of a configuration: a mistake of the user's.
@@ -399,11 +404,11 @@ mod tests {
     #[test]
     fn limits_and_other_choices_need_the_engine() {
         let tenant = "[[tenant]]\nname = \"a\"\npids = [1]\n";
-        for more in
-            ["floor = \"1GB\"\n", "cap = \"1GB\"\n", "class = \"latency-critical\"\nslo_ms = 1.0\n"]
-        {
+        for more in ["floor = \"1GB\"\n", "cap = \"1GB\"\n"] {
             assert!(!unbound(&format!("{tenant}{more}")), "{more}");
         }
+        let slo = format!("{tenant}class = \"latency-critical\"\nslo_ms = 1.0\n");
+        assert!(unbound(&slo) && has_slo(&Config::parse("t", &slo).unwrap()), "until it binds");
         assert!(!unbound(&format!("policy = \"memtis\"\n{tenant}")));
         for kernel in ["steer = false", "numa_balancing = 0", "demotion = false"] {
             assert!(!unbound(&format!("[kernel]\n{kernel}\n{tenant}")), "{kernel}");

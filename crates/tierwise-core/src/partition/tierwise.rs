@@ -6,10 +6,11 @@
 //! 2. Each service with an SLO gets the memory that its requests need at the load that may come
 //!    next, by its own counters and its learned properties ([`super::need`]). After a violation the
 //!    guard takes over within the interval and keeps all its memory fast for ten seconds. A service
-//!    whose CPU time or CPUs are not known, or none of whose latencies was measured yet, gets all
-//!    the memory that it has. One that answered before and is silent keeps its last share. A tenant
-//!    whose accesses were not monitored yet keeps the memory that it holds, as far as floors and
-//!    services leave it: nothing says that another would use it more.
+//!    whose CPU time or CPUs are not known gets all the memory that it has, and so does one of
+//!    which no latency was measured within ten seconds; until then it keeps the memory that it
+//!    holds. One that answered before and is silent keeps its last share. A tenant whose accesses
+//!    were not monitored yet keeps the memory that it holds, as far as floors and services leave
+//!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
 //!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
@@ -90,6 +91,12 @@ const PIECES: u64 = 256;
 /// order of tenants and predicts no latency.
 const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
+/// The time in which a service is expected to report its first latency. Until then it keeps what it
+/// holds: its memory moves only when something is known of its need. Services report every second,
+/// and some operators' scripts more rarely. After it a service is taken for one that does not
+/// report. Chosen, not measured: as long as the guard's time, which gives all memory as well.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
 /// The state of one tenant.
 #[derive(Debug, Clone, Default)]
 struct Tenant {
@@ -104,6 +111,8 @@ struct Tenant {
     cpus: f64,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
+    /// The first decision without a 99th percentile.
+    found: Option<Timestamp>,
     /// True after the first 99th percentile.
     measured: bool,
     /// Its last need that was computed, which the guard's share is not.
@@ -229,7 +238,9 @@ impl Tierwise {
             // the guard's time must not keep its share for good.
             let last =
                 if t.need.is_guarded(now) { t.last_share } else { t.needed.or(t.last_share) };
-            let kept = last.filter(|_| t.measured).unwrap_or(resident);
+            let is_new = now.since(*t.found.get_or_insert(now)) < FIRST_ANSWER;
+            let unknown = if is_new { ctx.usage(tenant, TierId::FASTEST) } else { resident };
+            let kept = last.filter(|_| t.measured).unwrap_or(unknown);
             return Some((kept.min(resident), Rule::Unmeasured { slo }));
         };
         t.measured = true;

@@ -166,12 +166,17 @@ impl TenantConfig {
         };
         TenantSpec {
             class,
-            slo: self.slo_ms.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            slo: self.slo(),
             weight: self.weight,
             floors: vec![self.floor.as_ref().map(LimitText::limit)],
             caps: vec![self.cap.as_ref().map(LimitText::limit)],
             ..TenantSpec::new(&self.name)
         }
+    }
+
+    /// Its SLO: the 99th percentile that it is judged by.
+    pub fn slo(&self) -> Option<Duration> {
+        self.slo_ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
     }
 
     /// The mistake in its latency endpoint.

@@ -1,6 +1,6 @@
 //! The change that each command makes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tierwise_core::config::nearest;
 use tierwise_core::units::TenantId;
@@ -121,6 +121,9 @@ impl Daemon {
         self.page_cache.refusal.end();
         self.unmanaged.refusal.end();
         self.steering.refusal.end();
+        let tenants = &self.options.config.tenants;
+        let stays = |name: &str| tenants.iter().any(|t| !t.is_vacant() && t.name == name);
+        self.steering.slack.keep(stays);
         self.endpoints.follow(&self.options.config);
         Ok(lines)
     }
@@ -186,6 +189,7 @@ impl Daemon {
         let p99 = Duration::from_secs_f64(p99_ms / 1e3);
         self.world.report_latency(TenantId(index as u16), p99, operations);
         self.endpoints.known.set(name, p99);
+        self.steering.slack.report(name, p99, Instant::now());
         Reply::done()
     }
 

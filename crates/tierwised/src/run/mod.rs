@@ -13,7 +13,8 @@
 //! - `pressure`: tenants' memory pressure.
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
-//! - `steering`: regulation of the kernel's own tiering, while no tenant has a limit.
+//! - `steering`: regulation of the kernel's own tiering, while no tenant's limit binds; `slack`:
+//!   whether a service's SLO does.
 //! - `unmanaged`: demotion of idle memory of no tenant.
 //! - `warm_start`: what was hot before a restart.
 //! - `pace`: how often work is done whose cost other users raise; `refusal`: when a feature that
@@ -35,6 +36,7 @@ mod pods;
 mod pressure;
 mod refusal;
 pub mod setup;
+mod slack;
 pub mod snapshot;
 mod steering;
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Steering: while no tenant has a floor, a cap or an SLO, the kernel promotes and demotes pages by
-//! itself, and the daemon sets how much a page must be used to be promoted
-//! (`tierwise_core::steer`). It then monitors nothing and moves nothing itself.
+//! Steering: while no tenant has a floor or a cap and no SLO binds (`super::slack`), the kernel
+//! promotes and demotes pages by itself, and the daemon sets how much a page must be used to be
+//! promoted (`tierwise_core::steer`). It then monitors nothing and moves nothing itself.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::{LiveWorld, MAX_WAIT};
 
 use super::refusal::Refusal;
+use super::slack::Slack;
 use super::unmanaged::managed;
 use super::{Daemon, setup};
 use crate::judgement;
@@ -40,14 +41,20 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 /// The access monitoring source while the daemon steers.
 pub(super) const FOUND_BY_KERNEL: &str = "nothing: the kernel finds the pages to promote";
 
-/// The reason for steering.
+/// The reasons for steering, without and with SLOs.
 const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
+const IN_SLACK: &str =
+    "no tenant has a floor or a cap, and each P99 is at most half of the tenant's SLO";
+
+/// The reason for not steering that the configuration gives.
+const BOUND: &str = "the configuration or a command wants the daemon's own decisions";
 
 /// The state of the feature.
 #[derive(Debug, Default)]
 pub(super) struct SteeringState {
     active: Option<Steered>,
     pub(super) refusal: Refusal,
+    pub(super) slack: Slack,
 }
 
 /// The state of steering that has started.
@@ -165,15 +172,24 @@ impl Steered {
 }
 
 impl Daemon {
-    /// Starts or stops steering, as the configuration wants it. A kernel that cannot be steered is
-    /// reported once; the daemon then decides itself, and tries again later.
+    /// Starts or stops steering, as the configuration and the services' slack want it. A kernel
+    /// that cannot be steered is reported once; the daemon then decides itself, and tries again
+    /// later.
     fn follow_limits(&mut self) {
-        let wanted = !self.steering.refusal.holds()
-            && !self.activity.paused
-            && judgement::is_unbound(&self.options.config);
-        match self.activity.mode {
-            DaemonMode::Manage if wanted => self.start_steering(),
-            DaemonMode::Steer if !wanted => self.stop_steering(),
+        let steers = self.activity.mode == DaemonMode::Steer;
+        if !steers && self.activity.mode != DaemonMode::Manage {
+            return;
+        }
+        let config = &self.options.config;
+        let may = !self.activity.paused && judgement::is_unbound(config);
+        let bound = if may {
+            self.steering.slack.binding(config, steers, Instant::now())
+        } else {
+            Some(BOUND.to_owned())
+        };
+        match bound {
+            Some(reason) if steers => self.stop_steering(&reason),
+            None if !steers && !self.steering.refusal.holds() => self.start_steering(),
             _ => {}
         }
     }
@@ -189,9 +205,11 @@ impl Daemon {
                 self.steering.refusal.end();
                 self.activity.mode = DaemonMode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
-                self.activity.reason = UNBOUND.into();
+                let has_slo = judgement::has_slo(&self.options.config);
+                let reason = if has_slo { IN_SLACK } else { UNBOUND };
+                self.activity.reason = reason.into();
                 let line =
-                    format!("steers the kernel's tiering, for all processes alike: {UNBOUND}");
+                    format!("steers the kernel's tiering, for all processes alike: {reason}");
                 self.history.notice(self.uptime(), line);
             }
             Err(e) => {
@@ -210,13 +228,13 @@ impl Daemon {
         }
     }
 
-    fn stop_steering(&mut self) {
+    fn stop_steering(&mut self, reason: &str) {
         self.restore_kernel();
         self.steering.active = None;
         self.world.set_survey(true);
         self.world.set_max_wait(MAX_WAIT);
         let at = self.uptime();
-        self.history.notice(at, "stops steering the kernel's tiering");
+        self.history.notice(at, format!("stops steering the kernel's tiering: {reason}"));
         self.manage_again();
     }
 

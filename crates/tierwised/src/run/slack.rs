@@ -1,0 +1,162 @@
+//! The slack of services: while each is well within its SLO, none of the SLOs binds, and the daemon
+//! may steer.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::config::Config;
+
+/// The part of an SLO up to which a service has slack: half of it, which the policy's own
+/// prediction calls safe too (`tierwise_core::partition::ServiceNeed`).
+const SAFE: f64 = 0.5;
+
+/// The age from which a report says nothing: an idle service reports no latency, and the kernel
+/// demotes what it does not use. Endpoints are read every second; some operators' scripts report
+/// every quarter of a minute.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The bounds of the time for which all services must have had slack before the daemon steers
+/// again. The first is that of the policy's guard after a violation. It doubles each time, so that
+/// a service that needs its memory loses it ever more rarely.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
+
+/// The reports of the services with an SLO.
+#[derive(Debug, Default)]
+pub(super) struct Slack {
+    /// The last 99th percentile of each tenant, and its time.
+    reports: BTreeMap<String, (Duration, Instant)>,
+    /// The last time at which an SLO bound after steering, and the wait that follows.
+    bound: Option<(Instant, Duration)>,
+}
+
+impl Slack {
+    /// Records a service's latency.
+    pub(super) fn report(&mut self, tenant: &str, p99: Duration, now: Instant) {
+        self.reports.insert(tenant.to_owned(), (p99, now));
+    }
+
+    /// Forgets all tenants but these.
+    pub(super) fn keep(&mut self, stays: impl Fn(&str) -> bool) {
+        self.reports.retain(|tenant, _| stays(tenant));
+    }
+
+    /// Returns why the daemon must place the pages of a service with an SLO itself; `None` if it
+    /// may steer. `steers` is true while it does.
+    pub(super) fn binding(
+        &mut self,
+        config: &Config,
+        steers: bool,
+        now: Instant,
+    ) -> Option<String> {
+        let mut services = config.tenants.iter().filter(|tenant| !tenant.is_vacant());
+        let lack = services.find_map(|tenant| self.lack(&tenant.name, tenant.slo()?, now));
+        if lack.is_some() {
+            let wait = match self.bound {
+                None if !steers => return lack,
+                None => FIRST_WAIT,
+                Some((_, wait)) if steers => (2 * wait).min(MAX_WAIT),
+                Some((_, wait)) => wait,
+            };
+            self.bound = Some((now, wait));
+            return lack;
+        }
+        let (at, wait) = self.bound?;
+        let passed = now.duration_since(at);
+        (!steers && passed < wait).then(|| {
+            let (passed, wait) = (passed.as_secs(), wait.as_secs());
+            format!("an SLO bound {passed} s ago: the daemon steers when none did for {wait} s")
+        })
+    }
+
+    /// Returns why a service has no slack.
+    fn lack(&self, tenant: &str, slo: Duration, now: Instant) -> Option<String> {
+        let Some(&(p99, at)) = self.reports.get(tenant) else {
+            return Some(format!("tenant {tenant:?} has not reported a latency yet"));
+        };
+        if now.duration_since(at) > SILENCE {
+            let seconds = SILENCE.as_secs();
+            return Some(format!("tenant {tenant:?} has reported no latency for {seconds} s"));
+        }
+        (p99 > slo.mul_f64(SAFE)).then(|| {
+            let ms = |time: Duration| time.as_secs_f64() * 1e3;
+            let (p99, slo) = (ms(p99), ms(slo));
+            format!("the P99 of tenant {tenant:?} is {p99:.3} ms, more than half of {slo:.3} ms")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: &str = "[[tenant]]\nname = \"batch\"\npids = [1]\n[[tenant]]\nname = \"db\"\n\
+                          pids = [2]\nclass = \"latency-critical\"\nslo_ms = 4.0\n";
+
+    struct Ticking {
+        slack: Slack,
+        config: Config,
+        start: Instant,
+    }
+
+    impl Ticking {
+        fn new() -> Self {
+            let config = Config::parse("t", CONFIG).unwrap();
+            Self { slack: Slack::default(), config, start: Instant::now() }
+        }
+
+        fn report(&mut self, second: u64, ms: f64) {
+            let p99 = Duration::from_secs_f64(ms / 1e3);
+            self.slack.report("db", p99, self.start + Duration::from_secs(second));
+        }
+
+        fn binds(&mut self, second: u64, steers: bool) -> Option<String> {
+            self.slack.binding(&self.config, steers, self.start + Duration::from_secs(second))
+        }
+    }
+
+    #[test]
+    fn unreported_and_silent_services_bind() {
+        let mut at = Ticking::new();
+        assert!(at.binds(0, false).unwrap().contains("\"db\" has not reported"));
+        at.report(1, 1.0);
+        assert_eq!(at.binds(1, false), None, "it never bound while steering: no wait");
+        assert_eq!(at.binds(31, true), None);
+        assert!(at.binds(32, true).unwrap().contains("no latency for 30 s"));
+    }
+
+    #[test]
+    fn half_of_the_slo_is_safe() {
+        let mut at = Ticking::new();
+        at.report(0, 2.0);
+        assert_eq!(at.binds(0, true), None);
+        at.report(1, 2.001);
+        assert!(at.binds(1, true).unwrap().contains("2.001 ms, more than half of 4.000 ms"));
+    }
+
+    #[test]
+    fn wait_doubles_until_an_hour() {
+        let mut at = Ticking::new();
+        let mut second = 0;
+        for wait in [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600] {
+            at.report(second, 3.0);
+            assert!(at.binds(second, true).is_some());
+            at.report(second + 1, 3.0);
+            assert!(at.binds(second + 1, false).is_some(), "the wait starts again");
+            at.report(second + wait, 1.0);
+            assert!(at.binds(second + wait, false).unwrap().contains("an SLO bound"), "{wait}");
+            assert_eq!(at.binds(second + wait + 1, false), None);
+            second += wait + 2;
+        }
+    }
+
+    #[test]
+    fn removed_tenants_and_others_do_not_bind() {
+        let mut at = Ticking::new();
+        at.report(0, 3.0);
+        at.config.tenants.truncate(1);
+        assert_eq!(at.binds(0, false), None);
+        at.slack.keep(|tenant| tenant != "db");
+        assert!(at.slack.reports.is_empty());
+    }
+}

@@ -57,7 +57,7 @@ def _one(
         prepare(guest, "equal", LEFT_MIB)
     room = node_mib()
     tenants = {
-        **{batch.name: _batch(guest, batch) for batch in BATCH},
+        **{batch.name: start_batch(guest, batch) for batch in BATCH},
         **{service.name: _service(guest, service) for service in SERVICES},
     }
     groups = {name: tenant.group for name, tenant in tenants.items()}
@@ -106,7 +106,7 @@ def _steps(client: Program, limit_us: float | None) -> list[dict[str, Any]]:
     return found
 
 
-def _batch(guest: Guest, batch: Batch) -> Tenant:
+def start_batch(guest: Guest, batch: Batch) -> Tenant:
     """Starts a batch program, and stops it when it has filled its memory."""
     progress = guest.directory / f"{batch.name}.progress"
     progress.write_bytes(bytes(4096))

@@ -1,13 +1,12 @@
 """Figures and tables of the SLO bench: which services kept their SLO, and what the batch programs
 did meanwhile."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
 
 from .mix import BATCH, SERVICES, SETTLING, SHARES, STEP_S, TENANTS
+from .mix_record import MixRecord
 from .table import BOUND
 
 # The batch programs' work is relative to that under this policy.
@@ -26,28 +25,13 @@ SUMMARY_HEADER = (
 STEP_HEADER = ("tenant", "policy", *(f"{share:.0%}" for share in SHARES))
 
 
-@dataclass(frozen=True)
-class SloRun:
+@dataclass(frozen=True, kw_only=True)
+class SloRun(MixRecord):
     """One run of the ramp; the fields are those of bench/mix_run.py's result."""
 
-    policy: str
     slo_us: Mapping[str, float]
     services: Mapping[str, Sequence[Mapping[str, float]]]
     """Each service's steps, as its client printed them."""
-    course: Sequence[Mapping[str, Any]]
-    seconds: float
-    misses: Sequence[int]
-    user_misses: Sequence[int]
-    migrated_pages: int
-    promoted_pages: int
-    demoted_pages: int
-    kernel_cpu_s: float
-    daemon_cpu_s: float
-    resident_mib: Mapping[str, float]
-    fast_mib_at_start: Mapping[str, float]
-    free_mib_at_start: float
-    watermarks_mib: Mapping[str, float] = field(default_factory=dict)
-    vmstat: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, int] = field(default_factory=dict)
     """The kernel's settings of the policy (bench/policies.py)."""
 
@@ -61,7 +45,7 @@ class SloRun:
 
     def work(self, batch: str, step: int) -> float:
         """Returns the work of a batch program in a step."""
-        return self._work_until(batch, (step + 1) * STEP_S) - self._work_until(batch, step * STEP_S)
+        return self.work_between(batch, step * STEP_S, (step + 1) * STEP_S)
 
     def fast_mib(self, tenant: str, step: int) -> float:
         """Returns the mean of a tenant's fast memory in a step, in MiB."""
@@ -71,24 +55,6 @@ class SloRun:
             if step * STEP_S <= point["seconds"] < (step + 1) * STEP_S
         ]
         return float(sum(points) / len(points)) if points else 0.0
-
-    def fast_misses(self) -> float:
-        """Returns the share of user programs' misses that the fast node served in the steps that
-        count."""
-        first = next(p for p in self.course if p["seconds"] >= SETTLING * STEP_S)["user_misses"]
-        counted = [b - a for a, b in zip(first, self.course[-1]["user_misses"], strict=True)]
-        return float(counted[0] / max(sum(counted), 1))
-
-    def _work_until(self, batch: str, seconds: float) -> float:
-        """Interpolates between the two nearest points."""
-        times = [point["seconds"] for point in self.course]
-        at = min(max(bisect_left(times, seconds), 1), len(times) - 1)
-        (t0, t1), (w0, w1) = (
-            times[at - 1 : at + 1],
-            (point["work"][batch] for point in self.course[at - 1 : at + 1]),
-        )
-        part = min(max((seconds - t0) / (t1 - t0), 0.0), 1.0)
-        return float(w0 + part * (w1 - w0))
 
 
 COUNTED = range(SETTLING, len(SHARES))
@@ -185,9 +151,9 @@ def _summary_row(sets: Sequence[RunSet], name: str) -> tuple[str, ...]:
         _late([one.late(name) for one in sets]),
         *(of_batch(batch.name) for batch in BATCH),
         relative(lambda one: one.throughput(name)),
-        span([run.fast_misses() for run in runs], "{:.0%}".format),
+        span([run.fast_misses_after(SETTLING * STEP_S) for run in runs], "{:.0%}".format),
         span([run.migrated_pages for run in runs], "{:.0f}".format),
-        span([run.kernel_cpu_s + run.daemon_cpu_s for run in runs], "{:.2f}".format),
+        span([run.tiering_cpu_s() for run in runs], "{:.2f}".format),
     )
 
 

@@ -1,4 +1,4 @@
-"""The command: python3 -m tierlab build|test|bench|slo|record|shell|run|list."""
+"""The command: python3 -m tierlab build|test|bench|slo|floors|record|shell|run|list."""
 
 import argparse
 import inspect
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.programs import PROGRAMS
 
-from . import bench, slo
+from . import bench, floors, slo
 from .build import build
 from .collect import groups, tests
 from .errors import LabError
@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   python3 -m tierlab test --kernel 6.12 --filter damon
   python3 -m tierlab bench --program graph --markdown
   python3 -m tierlab slo --runs 3 --keep /tmp/slo.json
+  python3 -m tierlab floors --tenants 8 --runs 3 --keep /tmp/floors.json
   python3 -m tierlab record --program graph
   python3 -m tierlab list
 """
@@ -158,6 +159,9 @@ def _parser() -> argparse.ArgumentParser:
             "slo", help="measure services with an SLO beside batch programs in timed guests"
         )
     )
+    floors.add_options(
+        commands.add_parser("floors", help="measure tenants with floors in timed guests")
+    )
     record = commands.add_parser(
         "record", help="record the bench's programs into target/lab/recordings/"
     )
@@ -205,6 +209,8 @@ def main() -> int:
             return bench.bench(paths, options)
         if options.command == "slo":
             return slo.slo(paths, options)
+        if options.command == "floors":
+            return floors.floors(paths, options)
         if options.command == "record":
             bench.record_programs(paths, options.program or ())
             return 0

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,12 @@ from bench.slo_table import (
 )
 from bench.table import BOUND, aligned, markdown
 
-from .bench import PROCESSOR, record_program, write_whole
+from .bench import record_program, write_whole
 from .boots import BOOTS
 from .command import run
-from .errors import LabError
-from .guest import Guest
-from .job import Job
 from .kernel import SERIES, series
-from .paths import LAB, REPOSITORY, Paths, tested_program
+from .mix import read_record, require_daemon, run_policies
+from .paths import REPOSITORY, Paths
 
 # The bound comes first, because the SLOs follow from it.
 POLICIES = (
@@ -45,11 +43,6 @@ POLICIES = (
     "tierwise",
     "tierwise-installed",
 )
-# Seconds of the host for all policies. An idle machine takes some twenty minutes, and a busy one
-# several times as long.
-TIMEOUT_S = 7200.0
-# The fast node holds the kernel and all tenants.
-NODE_MIB = (448, 512)
 NOTE = """\
 Emulated guests with one CPU: only ratios within one set of runs mean anything. Steps are shares of
 the services' knees; the first is for settling and does not count. "steps kept" are those with a P99
@@ -102,11 +95,7 @@ def slo(paths: Paths, options: argparse.Namespace) -> int:
 
 def _measured(paths: Paths, options: argparse.Namespace) -> list[RunSet]:
     kernel = series(options.kernel).name
-    if not tested_program("tierwised"):
-        raise LabError(
-            "slo needs target/release/tierwised, which is not there: "
-            "cargo build --release -p tierwised"
-        )
+    require_daemon("slo")
     wanted = (BOUND, *(name for name in POLICIES[1:] if name in (options.policy or POLICIES)))
     sets: list[RunSet] = []
     for number in range(options.runs):
@@ -119,31 +108,14 @@ def _measured(paths: Paths, options: argparse.Namespace) -> list[RunSet]:
 
 def _measure(paths: Paths, kernel: str, policies: Sequence[str], logs: Path | None) -> RunSet:
     """Runs every policy once, in one guest."""
-    boot = BOOTS["timed"]
-    guest = Guest(
-        paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
-    )
-    level = "TIERWISE_LOG=debug BENCH_LOGS=/results " if logs else ""
-    words = " ".join([kernel, *policies])
-    command = f"{level}PYTHONPATH=/lab/python exec python3 -m bench.slo {words}"
     runs: dict[str, SloRun] = {}
-    failures = []
 
-    def on_event(line: str) -> None:
-        reported: dict[str, Any] = json.loads(line)
-        if "failed" in reported:
-            failures.append(f"{reported['policy']}: {reported['failed']}")
-            return
+    def on_run(reported: dict[str, Any]) -> None:
         run = SloRun(**reported)
         runs[run.policy] = run
         _report(_one_line(run))
 
-    outcome = guest.run(
-        Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, results=logs
-    )
-    if failures or outcome.exit_code != 0:
-        reason = "; ".join(failures) or outcome.reason or f"status {outcome.exit_code}"
-        raise LabError(f"slo: {reason}\nthe end of its console:\n{outcome.console_tail()}")
+    run_policies(paths, kernel, ("bench.slo",), policies, logs, on_run)
     return RunSet(runs)
 
 
@@ -210,11 +182,8 @@ def _json(kernel: str, sets: Sequence[RunSet]) -> str:
 
 
 def _read(file: Path) -> list[RunSet]:
-    try:
-        record = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise LabError(f"--read {file}: {error}; a file that --keep wrote is needed") from error
-    return [RunSet({name: SloRun(**run) for name, run in one.items()}) for one in record["sets"]]
+    sets = read_record(file)["sets"]
+    return [RunSet({name: SloRun(**run) for name, run in one.items()}) for one in sets]
 
 
 def _text(sets: Sequence[RunSet], as_markdown: bool) -> str:

@@ -1,5 +1,5 @@
-"""`python3 -m tierlab floors`: two, eight and thirty batch programs, each with a floor, side by side
-in timed guests (lab/bench/neighbours.py)."""
+"""`python3 -m tierlab floors`: two, eight and thirty batch programs, each with a floor, side by
+side in timed guests (lab/bench/neighbours.py)."""
 
 import argparse
 import json

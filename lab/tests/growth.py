@@ -43,7 +43,7 @@ while True:
 """
 
 
-@test(boot="hmat", needs=("tierwised",), timeout_s=500, smoke=True)
+@test(boot="hmat", needs=("tierwised",), timeout_s=500)
 def growth_into_free_memory_stays_fast(guest: Guest) -> None:
     """tierwise: a program that allocates 20 MiB/s in a fast node with free memory is never
     demoted."""

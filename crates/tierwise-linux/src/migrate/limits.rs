@@ -91,6 +91,10 @@ const MAX_BATCH: u32 = 16_384;
 /// Growth of a batch: an eighth of the first, so that it approaches the target from below in small
 /// steps.
 const STEP: u32 = 8;
+/// The multiple of a call's CPU time up to which its time counts. Chosen, not measured. A larger one
+/// makes batches small on a busy machine, where each call waits for its turn; a smaller one lets a
+/// thread that faults wait longer there.
+const WAITING: u32 = 4;
 /// The number of calls of which the percentile is taken: the smallest of which a hundredth is a
 /// whole call, rounded up to a power of two.
 const WINDOW: usize = 128;
@@ -107,6 +111,9 @@ const WINDOW: usize = 128;
 /// too large. Large batches matter: each call first drains every CPU's LRU caches, which in an
 /// emulated guest takes as long as moving fifty pages.
 ///
+/// Where other programs use all CPUs, a call mostly waits for one, and so does each drain. A smaller
+/// batch waits as long. So a call's time counts up to [`WAITING`] times its CPU time.
+///
 /// ```
 /// use std::time::Duration;
 /// use tierwise_linux::migrate::limits::BatchSize;
@@ -115,7 +122,8 @@ const WINDOW: usize = 128;
 /// for _ in 0..1000 {
 ///     // A machine that moves a page in 50 us.
 ///     let pages = size.pages();
-///     size.took(pages, Duration::from_micros(50) * pages);
+///     let time = Duration::from_micros(50) * pages;
+///     size.took(pages, time, time);
 /// }
 /// // 15 ms / 50 us = 300 pages, and at most a step more.
 /// assert!((290..=310).contains(&size.pages()));
@@ -140,10 +148,11 @@ impl BatchSize {
         self.pages
     }
 
-    /// Adapts the batch to a call's duration.
-    pub fn took(&mut self, pages: u32, time: Duration) {
+    /// Adapts the batch to a call's duration, and its CPU time.
+    pub fn took(&mut self, pages: u32, time: Duration, work: Duration) {
         self.window[self.calls % WINDOW] = time;
         self.calls += 1;
+        let time = time.min(work * WAITING);
         // A small batch does not predict the duration of a full one.
         let full = pages >= self.pages / 4 * 3;
         if time > self.target {
@@ -229,7 +238,7 @@ mod tests {
                     time += target;
                 }
                 over += u32::from(call >= 1000 && time > target);
-                size.took(pages, time);
+                size.took(pages, time, time);
             }
             prop_assert!(over * 100 <= 3000, "{over} of 3000 calls beyond the target");
             prop_assert!((MIN_BATCH..=MAX_BATCH).contains(&size.pages()));
@@ -239,18 +248,30 @@ mod tests {
     #[test]
     fn small_batches_teach_nothing_slow_ones_halve() {
         let mut size = BatchSize::new(Duration::from_millis(20));
-        size.took(1, Duration::ZERO);
-        assert_eq!(size.pages(), FIRST_BATCH);
-        size.took(64, Duration::from_millis(15));
-        assert_eq!(size.pages(), FIRST_BATCH);
-        size.took(64, Duration::from_millis(14));
-        assert_eq!(size.pages(), FIRST_BATCH + STEP);
-        size.took(64, Duration::from_millis(1));
-        assert_eq!(size.pages(), (FIRST_BATCH + STEP) * 2);
-        size.took(64, Duration::from_millis(21));
-        assert_eq!(size.pages(), FIRST_BATCH / 2);
-        (0..10).for_each(|_| size.took(512, Duration::from_secs(1)));
-        assert_eq!(size.pages(), MIN_BATCH);
+        let mut took = |pages, ms| {
+            let time = Duration::from_millis(ms);
+            size.took(pages, time, time);
+            size.pages()
+        };
+        assert_eq!(took(1, 0), FIRST_BATCH);
+        assert_eq!(took(64, 15), FIRST_BATCH);
+        assert_eq!(took(64, 14), FIRST_BATCH + STEP);
+        assert_eq!(took(64, 1), (FIRST_BATCH + STEP) * 2);
+        assert_eq!(took(64, 21), FIRST_BATCH / 2);
+        (0..10).for_each(|_| drop(took(512, 1000)));
+        assert_eq!(took(1, 0), MIN_BATCH);
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_shrinks_nothing() {
+        let mut size = BatchSize::new(Duration::from_millis(20));
+        // 20 us per page, and eight other programs that take their turns.
+        for _ in 0..100 {
+            let work = Duration::from_micros(20) * size.pages();
+            size.took(size.pages(), Duration::from_millis(25) + work * 9, work);
+        }
+        // 15 ms are four times the CPU time of 187 pages.
+        assert!((180..=200).contains(&size.pages()), "{}", size.pages());
     }
 
     #[test]

@@ -286,7 +286,7 @@ impl Mover {
     fn call(&mut self, calls: &mut impl Calls, requests: &[MoveRequest], pid: i32) -> Result<()> {
         let batch = &mut self.batch;
         batch.forget_status();
-        let before = calls.now();
+        let (before, worked) = (calls.now(), calls.cpu());
         let answer =
             calls.move_pages(pid, &batch.addresses, &batch.nodes, &mut batch.status, self.shared);
         let time = calls.now().since(before);
@@ -295,7 +295,8 @@ impl Mover {
             // One process's delay does not predict that of others.
             return answer;
         }
-        self.batch_size.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time);
+        let work = calls.cpu().saturating_sub(worked);
+        self.batch_size.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time, work);
         self.tally.calls += 1;
         answer
     }

@@ -2,17 +2,17 @@
 //!
 //! One page of the engine is a block of many base pages. It has moved when more than half of its
 //! resident memory is verified to be in the target tier. The rest follows ([`Migrator::finish`]):
-//! the engine knows only one tier per block, and never plans that rest again. A round is at most
-//! [`ROUND`] long. Moves that do not fit into it are reported as over the budget, and the engine
-//! plans them again if it still wants them. A plan demotes before it promotes. Where moves are
-//! slow, demotions get half of the round: otherwise each round would only demote, and the memory
-//! that they free would stay empty.
+//! the engine knows only one tier per block, and never plans that rest again. A round takes at most
+//! [`ROUND`] of a CPU, and [`LONGEST_ROUND`] where other programs use the CPUs. Moves that do not
+//! fit into it are reported as over the budget, and the engine plans them again if it still wants
+//! them. A plan demotes before it promotes. Where moves are slow, demotions get half of the round:
+//! otherwise each round would only demote, and the memory that they free would stay empty.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tierwise_core::migrate::{Cause, FailReason, Move, MoveOutcome};
-use tierwise_core::units::{PageId, TierId};
+use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::blocks::Blocks;
 use super::exchange::{ExchangeDebt, Exchanged};
@@ -25,9 +25,13 @@ use crate::process::resident::PAGE_SIZE;
 use crate::roots::Roots;
 use crate::topology::{LinuxHost, nodes};
 
-/// Maximum time for one plan: half the longest wait between two rounds, so that accesses are not
-/// older than the decisions based on them.
+/// Maximum CPU time for one plan: half the longest wait between two rounds, so that accesses are
+/// not older than the decisions based on them.
 const ROUND: Duration = Duration::from_millis(500);
+
+/// Maximum time for one plan. A daemon that shares a CPU with three others still moves as much, and
+/// a command waits for at most two seconds.
+const LONGEST_ROUND: Duration = Duration::from_secs(2);
 
 /// Maximum bytes per call of the mover: what moves in less than a tenth of a round at a modest 1
 /// GB/s, so that a round ends in time.
@@ -156,14 +160,14 @@ impl<C: Calls> Migrator<C> {
         let mut at = 0;
         let mut answer = Ok(());
         while at < moves.len() {
-            let passed = self.calls.now().since(started);
-            let late = passed >= ROUND;
+            let part = self.part_of_round(started, cpu);
+            let late = part >= 1.0;
             if dry_run || late || answer.is_err() {
                 out.extend(moves[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
             let is_due = self.debt.is_due(self.calls.now(), blocks.size());
-            let gives_way = passed >= ROUND / 2 && at < last_promotion;
+            let gives_way = part >= 0.5 && at < last_promotion;
             let waits = |m: &Move| {
                 if makes_room(m.cause) { is_due } else { gives_way && !is_promotion(m, blocks) }
             };
@@ -181,6 +185,12 @@ impl<C: Calls> Migrator<C> {
         }
         self.cpu += self.calls.cpu().saturating_sub(cpu);
         answer
+    }
+
+    /// The part of a round that has passed since this time, and since this CPU time.
+    fn part_of_round(&mut self, started: Timestamp, cpu: Duration) -> f64 {
+        let used = self.calls.cpu().saturating_sub(cpu).div_duration_f64(ROUND);
+        used.max(self.calls.now().since(started).div_duration_f64(LONGEST_ROUND))
     }
 
     /// Moves the rest of blocks that moved in part, one portion per call. A block whose known tier

@@ -25,6 +25,8 @@ const BLOCK: u64 = 64 << 10;
 pub(super) struct Pretender {
     nodes: HashMap<usize, i32>,
     clock: Duration,
+    /// Other programs that use the CPU, each as long as this one.
+    others: u32,
     full: bool,
     /// Duration of each move_pages call.
     takes: Duration,
@@ -46,7 +48,7 @@ impl Calls for Pretender {
     }
 
     fn cpu(&mut self) -> Duration {
-        self.clock
+        self.clock / (1 + self.others)
     }
 
     fn is_alive(&mut self, _: &Process) -> bool {
@@ -77,7 +79,7 @@ impl Calls for Pretender {
         status: &mut [i32],
         _: bool,
     ) -> Result<()> {
-        self.clock += self.takes + self.page_takes * addresses.len() as u32;
+        self.clock += (self.takes + self.page_takes * addresses.len() as u32) * (1 + self.others);
         for ((address, node), status) in addresses.iter().zip(nodes).zip(status) {
             if self.busy_node == Some(*node) {
                 *status = -libc::EACCES;
@@ -381,6 +383,27 @@ fn round_ends_in_time_when_slow() {
     // A portion of 512 pages, in calls of 8.
     let longest = Duration::from_millis(200) * (512 / 8);
     assert!(rounds.iter().all(|&round| round <= longest), "{rounds:?}");
+}
+
+#[test]
+fn other_programs_do_not_end_the_round() {
+    let (_dir, _waker, mut world) = world();
+    let memory = Memory::new(1024 * BLOCK as usize);
+    world.observe(&mut Observation::default()).unwrap();
+    let pages: Vec<PageId> = (0..1000).map(|n| page(&world, &memory, n).unwrap()).collect();
+    // 16,000 pages of 20 us take 0.32 s of a CPU, of which three others use as much each.
+    world.migrator.calls().page_takes = Duration::from_micros(20);
+    world.migrator.calls().others = 3;
+    let moved = outcomes(&mut world, &pages, 1);
+    assert!(moved.iter().all(|o| o.result.is_ok()), "{moved:?}");
+    // Beside nine others it ends before all have moved.
+    world.migrator.calls().others = 9;
+    let before = world.migrator.calls().clock;
+    let moved = outcomes(&mut world, &pages, 0);
+    assert!(moved.iter().any(|o| o.result.is_ok()), "{moved:?}");
+    assert!(moved.iter().any(|o| o.result == Err(FailReason::Budget)), "{moved:?}");
+    let round = world.migrator.calls().clock - before;
+    assert!((2..3).contains(&round.as_secs()), "{round:?}");
 }
 
 #[test]

@@ -98,7 +98,7 @@ class MixWatch:
     def _report(self, control: Path, seconds: list[dict[str, Any]]) -> None:
         for one in seconds:
             _asked(control, one)
-        if self._spy and seconds:
+        if self._spy and (seconds or not self._clients):
             view = _asked(control, {"command": "snapshot"})
             with open(self._spy, "a", encoding="utf-8") as file:
                 at = time.monotonic() - self._began

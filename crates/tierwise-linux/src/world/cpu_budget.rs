@@ -1,9 +1,11 @@
 //! CPU budget: the CPU time of access monitoring, decisions and migration, and the throttle factor
 //! that follows from it.
 //!
-//! CPU time is averaged over ten seconds. Above the budget all intervals become half as long again,
-//! up to 64 times as long as configured; well below it they become shorter again. Above the cap
-//! monitoring is suspended until the average is below the budget. Migration has limits of its own,
+//! CPU time is averaged over ten seconds, and over three where it is above the cap. Above the budget
+//! all intervals become as much longer as the average is above it, at least half as long again and
+//! up to 64 times as long as configured; well below it they become shorter again. Monitoring that
+//! is above the cap with the longest intervals is suspended until the average is below the budget.
+//! Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
 //! polling tenants' services, each of which has a budget of its own. That of answering HTTP does
 //! not count either: any local user can ask without end, and must not end monitoring by it. A
@@ -20,8 +22,8 @@
 //! let second = |n: u64| Timestamp(n * 1_000_000_000);
 //! (0..=10).for_each(|n| cpu_budget.spent(second(n), Duration::from_millis(20 * n)));
 //! assert!(cpu_budget.throttle() > 1.0 && !cpu_budget.suspended());
-//! // Then 50 ms: above the cap.
-//! (11..=20).for_each(|n| cpu_budget.spent(second(n), Duration::from_millis(200 + 50 * (n - 10))));
+//! // Then 50 ms, whatever the intervals are: above the cap.
+//! (11..=30).for_each(|n| cpu_budget.spent(second(n), Duration::from_millis(200 + 50 * (n - 10))));
 //! assert!(cpu_budget.suspended());
 //! ```
 
@@ -37,9 +39,20 @@ use crate::pace::{SURVEYS, pause};
 /// only one part of it.
 const WINDOW: usize = 10;
 
-/// Steps by which the throttle rises, and the smaller one by which it falls.
+/// Seconds after which an average above the cap counts. DAMON on eight programs of 20 MiB took 15 %
+/// of a slow CPU for eight seconds before an average of ten showed it.
+const SOON: usize = 3;
+
+/// The least and the largest factor by which the throttle rises. The CPU time of monitoring falls
+/// as intervals grow, so the throttle rises by as much as the average is above the budget. The
+/// largest is for time that does not depend on intervals: a second of it must not slow monitoring
+/// for minutes.
 const SLOWER: f64 = 1.5;
+const MUCH_SLOWER: f64 = 8.0;
+
+/// The same factors by which the throttle falls, smaller ones: it is to stay below the budget.
 const FASTER: f64 = 1.2;
+const MUCH_FASTER: f64 = 2.0;
 
 /// Largest throttle factor: an interval of one second becomes about one minute.
 const MAX_THROTTLE: f64 = 64.0;
@@ -167,7 +180,8 @@ impl CpuBudget {
         }
         self.seconds[self.filled] = (now, total);
         self.filled += 1;
-        if self.filled > WINDOW / 2 {
+        let is_much = self.filled > SOON && !self.suspended && self.used() > self.cap;
+        if self.filled > WINDOW / 2 || is_much {
             self.update();
         }
     }
@@ -175,13 +189,16 @@ impl CpuBudget {
     fn update(&mut self) {
         let used = self.used();
         self.last_used = used;
-        self.suspended = used > if self.suspended { self.budget } else { self.cap };
+        let has_slowed = self.suspended || self.throttle >= MAX_THROTTLE;
+        self.suspended = has_slowed && used > if self.suspended { self.budget } else { self.cap };
         if used > self.budget {
-            self.throttle = (self.throttle * SLOWER).min(MAX_THROTTLE);
+            let factor = (used / self.budget).clamp(SLOWER, MUCH_SLOWER);
+            self.throttle = (self.throttle * factor).min(MAX_THROTTLE);
             // The next average covers only the time under the new throttle.
             self.filled = 0;
         } else if used < self.budget * LOW_USE && self.throttle > 1.0 {
-            self.throttle = (self.throttle / FASTER).max(1.0);
+            let factor = (self.budget * LOW_USE / used).clamp(FASTER, MUCH_FASTER);
+            self.throttle = (self.throttle / factor).max(1.0);
             self.filled = 0;
         }
     }
@@ -265,6 +282,33 @@ mod tests {
         assert!((budget.used() - 0.0035).abs() < 1e-6, "{}", budget.used());
         assert_eq!((budget.throttle(), budget.suspended()), (1.0, false));
         assert_eq!(budget.owed.at(at(60)), Duration::ZERO);
+    }
+
+    /// The throttle each second, of monitoring that takes so much of a CPU with the configured
+    /// intervals, and less with longer ones.
+    fn throttles(part: f64, seconds: u64) -> Vec<f64> {
+        let mut budget = CpuBudget::new(0.01, 0.03);
+        let (mut total, mut found) = (Duration::ZERO, Vec::new());
+        for second in 0..seconds {
+            budget.spent(Timestamp::ZERO + Duration::from_secs(second), total);
+            assert!(!budget.suspended(), "longer intervals are enough");
+            total += Duration::from_secs_f64(part / budget.throttle());
+            found.push(budget.throttle());
+        }
+        found
+    }
+
+    #[test]
+    fn throttle_rises_as_far_as_needed() {
+        let found = throttles(0.15, 120);
+        assert_eq!((found[2], found[3]), (1.0, 8.0), "the cap counts after three seconds");
+        assert!(found[9] >= 15.0, "{found:?}");
+        assert!(found[60..].iter().all(|&throttle| (13.0..32.0).contains(&throttle)), "{found:?}");
+    }
+
+    #[test]
+    fn cheap_monitoring_is_never_throttled() {
+        assert!(throttles(0.009, 60).iter().all(|&throttle| throttle == 1.0));
     }
 
     #[test]

@@ -202,7 +202,7 @@ fn suspension_stops_monitoring_and_slows_rounds() {
     assert_eq!(wait(&world), Duration::ZERO);
     world.account.cpu_budget = CpuBudget::new(0.01, 0.03);
     let second = |n: u64| Duration::from_secs(n);
-    (0..6).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
+    (0..20).for_each(|n| world.account.cpu_budget.spent(Timestamp::ZERO + second(n), second(n)));
     assert!(world.account.cpu_budget.suspended());
     assert_eq!(wait(&world), account::SUSPENDED_WAIT);
     reported(&mut world, 0);

@@ -227,7 +227,8 @@ impl Default for Moving {
 pub struct Cpu {
     /// Above this, averaged over ten seconds, all intervals become longer.
     pub budget_percent: f64,
-    /// Above this, access monitoring stops until the average is below the budget.
+    /// Above this with the longest intervals, access monitoring stops until the average is below
+    /// the budget.
     pub cap_percent: f64,
 }
 

@@ -91,9 +91,9 @@ const MAX_BATCH: u32 = 16_384;
 /// Growth of a batch: an eighth of the first, so that it approaches the target from below in small
 /// steps.
 const STEP: u32 = 8;
-/// The multiple of a call's CPU time up to which its time counts. Chosen, not measured. A larger one
-/// makes batches small on a busy machine, where each call waits for its turn; a smaller one lets a
-/// thread that faults wait longer there.
+/// The multiple of a call's CPU time up to which its time counts. Chosen, not measured. A larger
+/// one makes batches small on a busy machine, where each call waits for its turn; a smaller one
+/// lets a thread that faults wait longer there.
 const WAITING: u32 = 4;
 /// The number of calls of which the percentile is taken: the smallest of which a hundredth is a
 /// whole call, rounded up to a power of two.
@@ -111,8 +111,8 @@ const WINDOW: usize = 128;
 /// too large. Large batches matter: each call first drains every CPU's LRU caches, which in an
 /// emulated guest takes as long as moving fifty pages.
 ///
-/// Where other programs use all CPUs, a call mostly waits for one, and so does each drain. A smaller
-/// batch waits as long. So a call's time counts up to [`WAITING`] times its CPU time.
+/// Where other programs use all CPUs, a call mostly waits for one, and so does each drain. A
+/// smaller batch waits as long. So a call's time counts up to [`WAITING`] times its CPU time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -258,7 +258,9 @@ mod tests {
         assert_eq!(took(64, 14), FIRST_BATCH + STEP);
         assert_eq!(took(64, 1), (FIRST_BATCH + STEP) * 2);
         assert_eq!(took(64, 21), FIRST_BATCH / 2);
-        (0..10).for_each(|_| drop(took(512, 1000)));
+        for _ in 0..10 {
+            took(512, 1000);
+        }
         assert_eq!(took(1, 0), MIN_BATCH);
     }
 

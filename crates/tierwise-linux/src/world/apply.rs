@@ -5,8 +5,9 @@
 //! the engine knows only one tier per block, and never plans that rest again. A round takes at most
 //! [`ROUND`] of a CPU, and [`LONGEST_ROUND`] where other programs use the CPUs. Moves that do not
 //! fit into it are reported as over the budget, and the engine plans them again if it still wants
-//! them. A plan demotes before it promotes. Where moves are slow, demotions get half of the round:
-//! otherwise each round would only demote, and the memory that they free would stay empty.
+//! them. A plan demotes before it promotes. Here demotions and promotions take turns, a portion
+//! each: otherwise a round that is too short for all would only demote, and the memory that this
+//! frees would stay empty.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl<C: Calls> Migrator<C> {
         (pages >= MEASURED).then(|| self.spent.div_f64(pages as f64))
     }
 
-    /// Applies moves in their order, or none in a dry run, and adds one outcome per move.
+    /// Applies moves, or none in a dry run, and adds one outcome per move, in their order.
     ///
     /// # Errors
     /// The kernel refuses to move any page. Even then every move gets an outcome.
@@ -156,41 +157,41 @@ impl<C: Calls> Migrator<C> {
         let started = self.calls.now();
         self.select_targets(roots, host);
         self.debt.start(started);
-        let last_promotion = moves.iter().rposition(|m| is_promotion(m, blocks)).unwrap_or(0);
+        let order = in_turns(moves, blocks, self.portion);
+        let turns: Vec<Move> = order.iter().map(|&i| moves[i]).collect();
+        let mut outcomes = Vec::with_capacity(moves.len());
         let mut at = 0;
         let mut answer = Ok(());
-        while at < moves.len() {
-            let part = self.part_of_round(started, cpu);
-            let late = part >= 1.0;
-            if dry_run || late || answer.is_err() {
-                out.extend(moves[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
+        while at < turns.len() {
+            if dry_run || self.is_late(started, cpu) || answer.is_err() {
+                outcomes.extend(turns[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
             let is_due = self.debt.is_due(self.calls.now(), blocks.size());
-            let gives_way = part >= 0.5 && at < last_promotion;
-            let waits = |m: &Move| {
-                if makes_room(m.cause) { is_due } else { gives_way && !is_promotion(m, blocks) }
-            };
-            if waits(&moves[at]) {
-                out.push(unmoved(&moves[at], blocks, FailReason::Budget));
+            let waits = |m: &Move| is_due && makes_room(m.cause);
+            if waits(&turns[at]) {
+                outcomes.push(unmoved(&turns[at], blocks, FailReason::Budget));
                 at += 1;
                 continue;
             }
-            let wanted = moves[at..].iter().take_while(|m| !waits(m));
+            let wanted = turns[at..].iter().take_while(|m| !waits(m));
             let wanted = wanted.map(|m| (m.page, m.to, makes_room(m.cause)));
             let next = self.gather(wanted, blocks, survey) + at;
             answer = self.run();
-            self.report(&moves[at..next], blocks, out);
+            self.report(&turns[at..next], blocks, &mut outcomes);
             at = next;
         }
+        let mut outcomes: Vec<_> = order.into_iter().zip(outcomes).collect();
+        outcomes.sort_unstable_by_key(|&(i, _)| i);
+        out.extend(outcomes.into_iter().map(|(_, outcome)| outcome));
         self.cpu += self.calls.cpu().saturating_sub(cpu);
         answer
     }
 
-    /// The part of a round that has passed since this time, and since this CPU time.
-    fn part_of_round(&mut self, started: Timestamp, cpu: Duration) -> f64 {
-        let used = self.calls.cpu().saturating_sub(cpu).div_duration_f64(ROUND);
-        used.max(self.calls.now().since(started).div_duration_f64(LONGEST_ROUND))
+    /// True at the end of a round that started at this time, and at this CPU time.
+    fn is_late(&mut self, started: Timestamp, cpu: Duration) -> bool {
+        self.calls.cpu().saturating_sub(cpu) >= ROUND
+            || self.calls.now().since(started) >= LONGEST_ROUND
     }
 
     /// Moves the rest of blocks that moved in part, one portion per call. A block whose known tier
@@ -342,6 +343,24 @@ impl<C: Calls> Migrator<C> {
 /// only lose memory.
 fn makes_room(cause: Cause) -> bool {
     matches!(cause, Cause::AtShare | Cause::MakeRoom)
+}
+
+/// The order in which moves are made: demotions and promotions in turns of so many bytes, each in
+/// the plan's order. Both halves of an exchange belong to the promotions, as one may fail because
+/// the other did.
+fn in_turns(moves: &[Move], blocks: &Blocks, portion: u64) -> Vec<usize> {
+    let turn = usize::try_from((portion / blocks.size()).max(1)).unwrap_or(usize::MAX);
+    let is_up = |&i: &usize| makes_room(moves[i].cause) || is_promotion(&moves[i], blocks);
+    let (promotions, demotions): (Vec<usize>, Vec<usize>) = (0..moves.len()).partition(is_up);
+    let (mut up, mut down) = (promotions.chunks(turn), demotions.chunks(turn));
+    let mut order = Vec::with_capacity(moves.len());
+    loop {
+        let next = [down.next(), up.next()];
+        if next == [None, None] {
+            return order;
+        }
+        next.into_iter().flatten().for_each(|part| order.extend_from_slice(part));
+    }
 }
 
 fn is_promotion(m: &Move, blocks: &Blocks) -> bool {

@@ -107,6 +107,7 @@ impl DaemonAccount {
         let own = cost.saturating_sub(std::mem::take(&mut self.apart));
         if std::mem::take(&mut self.decides) {
             self.decisions.charge(now, own);
+            self.cpu_budget.deciding(own);
         }
     }
 

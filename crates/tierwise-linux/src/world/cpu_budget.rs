@@ -1,11 +1,12 @@
 //! CPU budget: the CPU time of access monitoring, decisions and migration, and the throttle factor
 //! that follows from it.
 //!
-//! CPU time is averaged over ten seconds, and over three where it is above the cap. Above the budget
-//! all intervals become as much longer as the average is above it, at least half as long again and
-//! up to 64 times as long as configured; well below it they become shorter again. Monitoring that
-//! is above the cap with the longest intervals is suspended until the average is below the budget.
-//! Migration has limits of its own,
+//! CPU time is averaged over ten seconds, and over three where it is above the cap. Surveys and
+//! decisions keep to their parts of the budget ([`crate::pace`]); monitoring has the rest. Above it
+//! the intervals of monitoring become as much longer as monitoring is above it, at least half as
+//! long again and up to 64 times as long as configured; well below it they become shorter again. If
+//! the longest intervals do not bring the average below the cap, monitoring is suspended until it
+//! is below the budget. Migration has limits of its own,
 //! in bytes: it is Tierwise's purpose, and its CPU time is reported separately. So is that of
 //! polling tenants' services, each of which has a budget of its own. That of answering HTTP does
 //! not count either: any local user can ask without end, and must not end monitoring by it. A
@@ -33,15 +34,22 @@ use rustix::time::{ClockId, clock_gettime};
 use tierwise_core::units::Timestamp;
 
 use crate::error::Result;
-use crate::pace::{SURVEYS, pause};
+use crate::pace::{DECISIONS, SURVEYS, pause};
 
 /// Seconds over which the average is taken: long enough for the survey of a large process to be
 /// only one part of it.
 const WINDOW: usize = 10;
 
-/// Seconds after which an average above the cap counts. DAMON on eight programs of 20 MiB took 15 %
-/// of a slow CPU for eight seconds before an average of ten showed it.
-const SOON: usize = 3;
+/// The time after which an average counts, and one above the cap. A round that waits until its
+/// decision is paid for may be seconds late, so it is time that counts, and not readings. DAMON on
+/// eight programs of 20 MiB took 15 % of a slow CPU for eight seconds before an average of ten
+/// showed it.
+const ENOUGH: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(3);
+
+/// The time until a new throttle has an effect: a round may take two seconds ([`super::apply`]),
+/// and the monitoring source changes its intervals between two reports.
+const SETTLING: Duration = Duration::from_secs(3);
 
 /// The least and the largest factor by which the throttle rises. The CPU time of monitoring falls
 /// as intervals grow, so the throttle rises by as much as the average is above the budget. The
@@ -53,6 +61,9 @@ const MUCH_SLOWER: f64 = 8.0;
 /// The same factors by which the throttle falls, smaller ones: it is to stay below the budget.
 const FASTER: f64 = 1.2;
 const MUCH_FASTER: f64 = 2.0;
+
+/// The part of the budget that monitoring has in any case.
+const MONITORING: f64 = 1.0 - SURVEYS - DECISIONS;
 
 /// Largest throttle factor: an interval of one second becomes about one minute.
 const MAX_THROTTLE: f64 = 64.0;
@@ -85,14 +96,32 @@ impl Owed {
     }
 }
 
+/// CPU time until a time.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    at: Timestamp,
+    total: Duration,
+    /// That of surveys and decisions.
+    paced: Duration,
+}
+
+/// The CPU time of a part of a second, in parts of one CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Average {
+    total: f64,
+    paced: f64,
+}
+
 /// Measures CPU time and derives the throttle factor.
 #[derive(Debug)]
 pub struct CpuBudget {
     budget: f64,
     cap: f64,
-    /// CPU time at the end of each of the last seconds, the oldest first.
-    seconds: [(Timestamp, Duration); WINDOW + 1],
+    /// At the end of each of the last seconds, the oldest first.
+    seconds: [Reading; WINDOW + 1],
     filled: usize,
+    /// The time from which the last change of the throttle has its effect.
+    settled: Timestamp,
     monitoring: Duration,
     /// CPU time of the kernel's threads that promote page cache.
     caching: Duration,
@@ -103,31 +132,37 @@ pub struct CpuBudget {
     /// second of many answers that is subtracted a second later would suspend monitoring.
     answering: fn() -> Duration,
     owed: Owed,
+    surveys: Duration,
+    decisions: Duration,
     total: Duration,
     throttle: f64,
     suspended: bool,
     /// Average at the last update of the throttle.
-    last_used: f64,
+    last: Average,
 }
 
 impl CpuBudget {
     /// An empty account with a budget and a cap, in parts of one CPU.
     pub fn new(budget: f64, cap: f64) -> Self {
+        let none = Reading { at: Timestamp::ZERO, total: Duration::ZERO, paced: Duration::ZERO };
         Self {
             budget,
             cap,
-            seconds: [(Timestamp::ZERO, Duration::ZERO); WINDOW + 1],
+            seconds: [none; WINDOW + 1],
             filled: 0,
+            settled: Timestamp::ZERO,
             monitoring: Duration::ZERO,
             caching: Duration::ZERO,
             moving: Duration::ZERO,
             polling: Duration::ZERO,
             answering: || Duration::ZERO,
             owed: Owed::default(),
+            surveys: Duration::ZERO,
+            decisions: Duration::ZERO,
             total: Duration::ZERO,
             throttle: 1.0,
             suspended: false,
-            last_used: 0.0,
+            last: Average::default(),
         }
     }
 
@@ -171,50 +206,65 @@ impl CpuBudget {
     /// Records the total CPU time until now, without migration and polling. The throttle is updated
     /// at most once per second.
     pub fn spent(&mut self, now: Timestamp, total: Duration) {
-        if self.filled > 0 && now.since(self.seconds[self.filled - 1].0) < Duration::from_secs(1) {
+        let last = self.seconds[..self.filled].last();
+        let is_early = last.is_some_and(|last| now.since(last.at) < Duration::from_secs(1));
+        if now < self.settled || is_early {
             return;
         }
         if self.filled == self.seconds.len() {
             self.seconds.rotate_left(1);
             self.filled -= 1;
         }
-        self.seconds[self.filled] = (now, total);
+        let paced = self.decisions + self.surveys.saturating_sub(self.owed.at(now));
+        self.seconds[self.filled] = Reading { at: now, total, paced };
         self.filled += 1;
-        let is_much = self.filled > SOON && !self.suspended && self.used() > self.cap;
-        if self.filled > WINDOW / 2 || is_much {
-            self.update();
+        let span = now.since(self.seconds[0].at);
+        let is_much = span >= SOON && !self.suspended && self.used() > self.cap;
+        if span >= ENOUGH || is_much {
+            self.update(now);
         }
     }
 
-    fn update(&mut self) {
-        let used = self.used();
-        self.last_used = used;
+    fn update(&mut self, now: Timestamp) {
+        let average = self.average();
+        self.last = average;
+        let (used, monitoring) = (average.total, (average.total - average.paced).max(0.0));
+        let its_part = (self.budget - average.paced).max(self.budget * MONITORING);
         let has_slowed = self.suspended || self.throttle >= MAX_THROTTLE;
         self.suspended = has_slowed && used > if self.suspended { self.budget } else { self.cap };
-        if used > self.budget {
-            let factor = (used / self.budget).clamp(SLOWER, MUCH_SLOWER);
-            self.throttle = (self.throttle * factor).min(MAX_THROTTLE);
-            // The next average covers only the time under the new throttle.
-            self.filled = 0;
-        } else if used < self.budget * LOW_USE && self.throttle > 1.0 {
-            let factor = (self.budget * LOW_USE / used).clamp(FASTER, MUCH_FASTER);
-            self.throttle = (self.throttle / factor).max(1.0);
-            self.filled = 0;
-        }
+        let factor = if monitoring > its_part {
+            (monitoring / its_part).clamp(SLOWER, MUCH_SLOWER)
+        } else if monitoring < its_part * LOW_USE && self.throttle > 1.0 {
+            1.0 / (its_part * LOW_USE / monitoring).clamp(FASTER, MUCH_FASTER)
+        } else {
+            return;
+        };
+        self.throttle = (self.throttle * factor).clamp(1.0, MAX_THROTTLE);
+        // The next average covers only the time under the new throttle.
+        self.filled = 0;
+        self.settled = now + SETTLING;
     }
 
     /// Recent average as a part of one CPU, without migration and polling.
     pub fn used(&self) -> f64 {
-        let Some(&(last, total)) = self.seconds[..self.filled].last() else {
-            return self.last_used;
+        self.average().total
+    }
+
+    fn average(&self) -> Average {
+        let (first, Some(&last)) = (self.seconds[0], self.seconds[..self.filled].last()) else {
+            return self.last;
         };
-        let (first, before) = self.seconds[0];
-        let seconds = last.since(first).as_secs_f64();
-        if seconds > 0.0 {
-            total.saturating_sub(before).as_secs_f64() / seconds
-        } else {
-            self.last_used
+        let seconds = last.at.since(first.at).as_secs_f64();
+        if seconds <= 0.0 {
+            return self.last;
         }
+        let part = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64() / seconds;
+        Average { total: part(last.total, first.total), paced: part(last.paced, first.paced) }
+    }
+
+    /// Adds CPU time of decisions.
+    pub fn deciding(&mut self, more: Duration) {
+        self.decisions += more;
     }
 
     /// All CPU time so far, including migration and the kernel's threads.
@@ -241,6 +291,7 @@ impl CpuBudget {
     /// next one: surveys of many tenants keep to their part of the budget from the first one on,
     /// before the average shows what they cost.
     pub fn surveyed(&mut self, now: Timestamp, cost: Duration) -> Duration {
+        self.surveys += cost;
         let cost = self.owed.at(now) + cost;
         let pause = pause(cost, self.budget * SURVEYS);
         self.owed = Owed { cost, since: now, pause };
@@ -302,8 +353,21 @@ mod tests {
     fn throttle_rises_as_far_as_needed() {
         let found = throttles(0.15, 120);
         assert_eq!((found[2], found[3]), (1.0, 8.0), "the cap counts after three seconds");
-        assert!(found[9] >= 15.0, "{found:?}");
+        assert!(found[11] >= 15.0, "{found:?}");
         assert!(found[60..].iter().all(|&throttle| (13.0..32.0).contains(&throttle)), "{found:?}");
+    }
+
+    #[test]
+    fn decisions_do_not_slow_monitoring() {
+        let mut budget = CpuBudget::new(0.01, 0.03);
+        let mut total = Duration::ZERO;
+        for second in 0..60 {
+            budget.spent(Timestamp::ZERO + Duration::from_secs(second), total);
+            // 2 % of a CPU, of which monitoring takes 0.4.
+            total += Duration::from_millis(20);
+            budget.deciding(Duration::from_millis(16));
+        }
+        assert_eq!((budget.throttle(), budget.suspended()), (1.0, false));
     }
 
     #[test]

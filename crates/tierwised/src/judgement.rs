@@ -137,24 +137,25 @@ fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
 /// decisions.
 const STEERED: &str = "tierwise";
 
-/// True if the daemon may steer the kernel's tiering with this configuration while no SLO binds
-/// (`crate::run`): no floor and no cap needs its own decisions.
+/// True if the daemon may steer the kernel's tiering with this configuration while no floor and no
+/// SLO binds (`crate::run`): no cap needs its own decisions.
 pub fn is_unbound(config: &Config) -> bool {
     let kernel = &config.kernel;
     let allowed = kernel.steer
         && kernel.numa_balancing.is_none()
         && kernel.demotion != Some(false)
         && !config.dry_run;
-    let bound = |tenant: &TenantConfig| tenant.floor.is_some() || tenant.cap.is_some();
+    let bound = |tenant: &TenantConfig| tenant.cap.is_some();
     // Without tenants the daemon does not change the machine.
     let mut tenants = config.tenants.iter().filter(|tenant| !tenant.is_vacant()).peekable();
     let unbound = tenants.peek().is_some() && !tenants.any(bound);
     allowed && config.policy == STEERED && unbound
 }
 
-/// True if a tenant has an SLO. It may bind, and does until the service reports its latency.
-pub fn has_slo(config: &Config) -> bool {
-    config.tenants.iter().any(|tenant| !tenant.is_vacant() && tenant.slo().is_some())
+/// True if a tenant has a floor or an SLO, which may bind.
+pub fn has_limits(config: &Config) -> bool {
+    let limited = |tenant: &TenantConfig| tenant.floor.is_some() || tenant.slo().is_some();
+    config.tenants.iter().any(|tenant| !tenant.is_vacant() && limited(tenant))
 }
 
 /// True if the daemon may steer the kernel's tiering on this machine.
@@ -164,7 +165,7 @@ pub fn may_steer(config: &Config, roots: &Roots) -> bool {
 
 /// True if the daemon steers from its start on.
 pub fn steers(config: &Config, roots: &Roots) -> bool {
-    may_steer(config, roots) && !has_slo(config)
+    may_steer(config, roots) && !has_limits(config)
 }
 
 /// An engine's refusal of a configuration: a mistake of the user's.
@@ -404,11 +405,12 @@ mod tests {
     #[test]
     fn limits_and_other_choices_need_the_engine() {
         let tenant = "[[tenant]]\nname = \"a\"\npids = [1]\n";
-        for more in ["floor = \"1GB\"\n", "cap = \"1GB\"\n"] {
-            assert!(!unbound(&format!("{tenant}{more}")), "{more}");
+        assert!(!unbound(&format!("{tenant}cap = \"1GB\"\n")));
+        for more in ["floor = \"1GB\"\n", "class = \"latency-critical\"\nslo_ms = 1.0\n"] {
+            let text = format!("{tenant}{more}");
+            assert!(unbound(&text), "{more} allows it until it binds");
+            assert!(has_limits(&Config::parse("t", &text).unwrap()), "{more}");
         }
-        let slo = format!("{tenant}class = \"latency-critical\"\nslo_ms = 1.0\n");
-        assert!(unbound(&slo) && has_slo(&Config::parse("t", &slo).unwrap()), "until it binds");
         assert!(!unbound(&format!("policy = \"memtis\"\n{tenant}")));
         for kernel in ["steer = false", "numa_balancing = 0", "demotion = false"] {
             assert!(!unbound(&format!("[kernel]\n{kernel}\n{tenant}")), "{kernel}");

@@ -124,9 +124,9 @@ fn balancing(roots: &Roots, config: &Config) -> HostCheck {
         .numa_balancing
         .map_or_else(String::new, |mode| format!("; the configuration sets it to {mode}"));
     if judgement::may_steer(config, roots) {
-        let found = "the daemon sets 2 while no tenant has a floor or a cap and each P99 is at \
-                     most half of its SLO: the kernel then scans and promotes pages of all \
-                     processes";
+        let found = "the daemon sets 2 while no tenant has a cap, each holds its floor, and each \
+                     P99 is at most half of its SLO: the kernel then scans and promotes pages of \
+                     all processes";
         let remedy = "write steer = false under [kernel] to have only tenants' pages moved";
         return HostCheck::note(NAME, found, Some(remedy.into()));
     }

@@ -14,7 +14,7 @@
 //! - [`page_cache`]: page cache that the kernel demotes on request; [`cache_promotion`]: page cache
 //!   that it promotes.
 //! - `steering`: regulation of the kernel's own tiering, while no tenant's limit binds; `slack`:
-//!   whether a service's SLO does.
+//!   whether a floor or an SLO does.
 //! - `unmanaged`: demotion of idle memory of no tenant.
 //! - `warm_start`: what was hot before a restart.
 //! - `pace`: how often work is done whose cost other users raise; `refusal`: when a feature that

@@ -1,32 +1,38 @@
-//! The slack of services: while each is well within its SLO, none of the SLOs binds, and the daemon
-//! may steer.
+//! The slack of tenants: while each service is well within its SLO and each tenant holds its floor,
+//! no limit binds, and the daemon may steer.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::config::Config;
+use tierwise_core::units::{Bytes, Pages};
+
+use crate::config::{Config, TenantConfig};
 
 /// The part of an SLO up to which a service has slack: half of it, which the policy's own
 /// prediction calls safe too (`tierwise_core::partition::ServiceNeed`).
 const SAFE: f64 = 0.5;
+
+/// The part of its floor that a tenant must hold: the kernel counts pages in batches, and takes
+/// them in batches.
+const HELD: f64 = 0.97;
 
 /// The age from which a report says nothing: an idle service reports no latency, and the kernel
 /// demotes what it does not use. Endpoints are read every second; some operators' scripts report
 /// every quarter of a minute.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The bounds of the time for which all services must have had slack before the daemon steers
-/// again. The first is that of the policy's guard after a violation. It doubles each time, so that
-/// a service that needs its memory loses it ever more rarely.
+/// The bounds of the time for which all tenants must have had slack before the daemon steers again.
+/// The first is that of the policy's guard after a violation. It doubles each time, so that a
+/// tenant that needs its memory loses it ever more rarely.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
-/// The reports of the services with an SLO.
+/// What is known of the tenants' slack.
 #[derive(Debug, Default)]
 pub(super) struct Slack {
     /// The last 99th percentile of each tenant, and its time.
     reports: BTreeMap<String, (Duration, Instant)>,
-    /// The last time at which an SLO bound after steering, and the wait that follows.
+    /// The last time at which a limit bound after steering, and the wait that follows.
     bound: Option<(Instant, Duration)>,
 }
 
@@ -41,16 +47,21 @@ impl Slack {
         self.reports.retain(|tenant, _| stays(tenant));
     }
 
-    /// Returns why the daemon must place the pages of a service with an SLO itself; `None` if it
-    /// may steer. `steers` is true while it does.
-    pub(super) fn binding(
+    /// Returns why the daemon must place pages itself; `None` if it may steer. `steers` is true
+    /// while it does. `usage` gives a tenant's pages by tier, from its place in the configuration.
+    pub(super) fn binding<'a>(
         &mut self,
         config: &Config,
+        usage: impl Fn(usize) -> &'a [Pages],
+        page_size: Bytes,
         steers: bool,
         now: Instant,
     ) -> Option<String> {
-        let mut services = config.tenants.iter().filter(|tenant| !tenant.is_vacant());
-        let lack = services.find_map(|tenant| self.lack(&tenant.name, tenant.slo()?, now));
+        let mut tenants = config.tenants.iter().enumerate().filter(|(_, t)| !t.is_vacant());
+        let lack = tenants.find_map(|(i, tenant)| {
+            let late = tenant.slo().and_then(|slo| self.late(&tenant.name, slo, now));
+            late.or_else(|| without_floor(tenant, usage(i), page_size))
+        });
         if lack.is_some() {
             let wait = match self.bound {
                 None if !steers => return lack,
@@ -65,12 +76,12 @@ impl Slack {
         let passed = now.duration_since(at);
         (!steers && passed < wait).then(|| {
             let (passed, wait) = (passed.as_secs(), wait.as_secs());
-            format!("an SLO bound {passed} s ago: the daemon steers when none did for {wait} s")
+            format!("a limit bound {passed} s ago: the daemon steers when none did for {wait} s")
         })
     }
 
     /// Returns why a service has no slack.
-    fn lack(&self, tenant: &str, slo: Duration, now: Instant) -> Option<String> {
+    fn late(&self, tenant: &str, slo: Duration, now: Instant) -> Option<String> {
         let Some(&(p99, at)) = self.reports.get(tenant) else {
             return Some(format!("tenant {tenant:?} has not reported a latency yet"));
         };
@@ -84,6 +95,21 @@ impl Slack {
             format!("the P99 of tenant {tenant:?} is {p99:.3} ms, more than half of {slo:.3} ms")
         })
     }
+}
+
+/// Returns why a tenant does not hold its floor.
+fn without_floor(tenant: &TenantConfig, usage: &[Pages], page_size: Bytes) -> Option<String> {
+    let floor = tenant.floor.as_ref()?.limit();
+    let resident: Pages = usage.iter().copied().sum();
+    let Some(floor) = floor.pages(resident, page_size) else {
+        return Some(format!("the floor of tenant {:?} depends on its neighbours", tenant.name));
+    };
+    let held = usage.first().copied().unwrap_or_default();
+    let due = floor.min(resident);
+    ((held.0 as f64) < due.0 as f64 * HELD).then(|| {
+        let [held, due] = [held, due].map(|pages| pages.in_bytes(page_size));
+        format!("tenant {:?} holds {held} of fast memory, and its floor is {due}", tenant.name)
+    })
 }
 
 #[cfg(test)]
@@ -111,7 +137,8 @@ mod tests {
         }
 
         fn binds(&mut self, second: u64, steers: bool) -> Option<String> {
-            self.slack.binding(&self.config, steers, self.start + Duration::from_secs(second))
+            let now = self.start + Duration::from_secs(second);
+            self.slack.binding(&self.config, |_| &[], Bytes(4096), steers, now)
         }
     }
 
@@ -144,7 +171,7 @@ mod tests {
             at.report(second + 1, 3.0);
             assert!(at.binds(second + 1, false).is_some(), "the wait starts again");
             at.report(second + wait, 1.0);
-            assert!(at.binds(second + wait, false).unwrap().contains("an SLO bound"), "{wait}");
+            assert!(at.binds(second + wait, false).unwrap().contains("a limit bound"), "{wait}");
             assert_eq!(at.binds(second + wait + 1, false), None);
             second += wait + 2;
         }
@@ -158,5 +185,23 @@ mod tests {
         assert_eq!(at.binds(0, false), None);
         at.slack.keep(|tenant| tenant != "db");
         assert!(at.slack.reports.is_empty());
+    }
+
+    #[test]
+    fn floors_bind_while_not_held() {
+        let floor = |text: &str, fast, slow| {
+            let text = format!("[[tenant]]\nname = \"a\"\npids = [1]\nfloor = \"{text}\"\n");
+            let config = Config::parse("t", &text).unwrap();
+            let usage = [Pages(fast), Pages(slow)];
+            let mut slack = Slack::default();
+            slack.binding(&config, |_| &usage, Bytes(4096), true, Instant::now())
+        };
+        let why = floor("4MiB", 900, 9000).unwrap();
+        assert!(why.contains("\"a\" holds 3.5 MiB") && why.contains("floor is 4 MiB"), "{why}");
+        assert_eq!(floor("4MiB", 1000, 9000), None, "within 3 %");
+        assert_eq!(floor("4MiB", 500, 0), None, "it has no more memory");
+        assert_eq!(floor("50%", 600, 600), None);
+        assert!(floor("50%", 500, 600).is_some());
+        assert!(floor("auto", 500, 600).unwrap().contains("neighbours"));
     }
 }

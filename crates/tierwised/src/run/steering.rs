@@ -1,4 +1,4 @@
-//! Steering: while no tenant has a floor or a cap and no SLO binds (`super::slack`), the kernel
+//! Steering: while no tenant has a cap, and no floor and no SLO binds (`super::slack`), the kernel
 //! promotes and demotes pages by itself, and the daemon sets how much a page must be used to be
 //! promoted (`tierwise_core::steer`). It then monitors nothing and moves nothing itself.
 
@@ -41,10 +41,10 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 /// The access monitoring source while the daemon steers.
 pub(super) const FOUND_BY_KERNEL: &str = "nothing: the kernel finds the pages to promote";
 
-/// The reasons for steering, without and with SLOs.
+/// The reasons for steering, without and with floors and SLOs.
 const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
 const IN_SLACK: &str =
-    "no tenant has a floor or a cap, and each P99 is at most half of the tenant's SLO";
+    "no tenant has a cap, each holds its floor, and each P99 is at most half of its SLO";
 
 /// The reason for not steering that the configuration gives.
 const BOUND: &str = "the configuration or a command wants the daemon's own decisions";
@@ -172,7 +172,7 @@ impl Steered {
 }
 
 impl Daemon {
-    /// Starts or stops steering, as the configuration and the services' slack want it. A kernel
+    /// Starts or stops steering, as the configuration and the tenants' slack want it. A kernel
     /// that cannot be steered is reported once; the daemon then decides itself, and tries again
     /// later.
     fn follow_limits(&mut self) {
@@ -183,7 +183,9 @@ impl Daemon {
         let config = &self.options.config;
         let may = !self.activity.paused && judgement::is_unbound(config);
         let bound = if may {
-            self.steering.slack.binding(config, steers, Instant::now())
+            let usage = |i: usize| self.world.usage(TenantId(i as u16));
+            let page_size = self.world.host().page_size;
+            self.steering.slack.binding(config, usage, page_size, steers, Instant::now())
         } else {
             Some(BOUND.to_owned())
         };
@@ -205,8 +207,8 @@ impl Daemon {
                 self.steering.refusal.end();
                 self.activity.mode = DaemonMode::Steer;
                 self.activity.source = FOUND_BY_KERNEL.into();
-                let has_slo = judgement::has_slo(&self.options.config);
-                let reason = if has_slo { IN_SLACK } else { UNBOUND };
+                let has_limits = judgement::has_limits(&self.options.config);
+                let reason = if has_limits { IN_SLACK } else { UNBOUND };
                 self.activity.reason = reason.into();
                 let line =
                     format!("steers the kernel's tiering, for all processes alike: {reason}");

@@ -34,7 +34,8 @@
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
 //! the change of a partition by equation 1. The paper prints neither. `fill` ("all") selects the
 //! tenants whose shares are filled with pages that were not accessed; with "latency-critical" the
-//! others' shares keep free memory for their next allocations.
+//! others' shares are filled so up to a configured floor, and keep free memory for their next
+//! allocations beyond it.
 
 mod candidates;
 mod entitlement;
@@ -252,10 +253,13 @@ impl Slices {
             Some(tenant) => {
                 let member = [CandidateTenant::alone(tenant, wanted)];
                 self.found.find_hot(&member, TierId::FASTEST, wanted, pass);
-                if change.critical || self.fills_all {
-                    let missing = wanted.saturating_sub(pass.frames(&self.found.hot));
-                    self.found.fill(tenant, missing, pass);
-                }
+                let filled = if change.critical || self.fills_all {
+                    wanted
+                } else {
+                    wanted.min(missing_of_floor(tenant, pass))
+                };
+                let missing = filled.saturating_sub(pass.frames(&self.found.hot));
+                self.found.fill(tenant, missing, pass);
                 Cause::Grow
             }
             None => {
@@ -441,6 +445,16 @@ impl Slices {
         let held = pass.projection.held(tenant, TierId::FASTEST);
         share.is_partition() || held.saturating_sub(pass.frames(&[page])) >= share.floor
     }
+}
+
+/// Base pages by which a tenant is below its configured floor. A floor is a promise of memory: it
+/// does not wait for accesses to be found. One that depends on the neighbours counts as none.
+fn missing_of_floor(tenant: TenantId, pass: &Pass<'_, '_>) -> Pages {
+    let spec = pass.ctx.specs.get(tenant.index());
+    let floor = spec.and_then(|spec| spec.floors.first().copied().flatten());
+    let resident = pass.ctx.resident(tenant);
+    let floor = floor.and_then(|floor| floor.pages(resident, pass.ctx.topology.page_size));
+    floor.unwrap_or_default().saturating_sub(pass.projection.held(tenant, TierId::FASTEST))
 }
 
 fn signed(pages: Pages) -> i64 {

@@ -4,8 +4,8 @@ use crate::config::Document;
 use crate::estimate::TenantHistogram;
 use crate::observe::{Sample, TenantReading};
 use crate::share::Rule;
-use crate::tenant::TenantSpec;
-use crate::units::TenantId;
+use crate::tenant::{Limit, TenantSpec};
+use crate::units::{Bytes, TenantId};
 
 const SLICE: u64 = 100_000_000;
 
@@ -123,6 +123,23 @@ fn critical_tenant_moves_first_others_give_proportionally() {
     enforced.slice();
     assert_eq!(enforced.held(), [40, 30, 20]);
     assert_eq!(enforced.slice(), []);
+}
+
+/// Nothing is known of the accesses of tenant 1, which holds none of its share of 30.
+#[test]
+fn floors_are_filled_without_accesses() {
+    let held = |floor: Option<u64>| {
+        let mut enforced = Enforced::new(2, "fill = \"latency-critical\"");
+        enforced.machine.allocated_by(0, 0..50, 0).allocated_by(1, 100..150, 1);
+        enforced.machine.specs[0].class = Class::BestEffort;
+        enforced.machine.specs[1].floors =
+            vec![floor.map(|pages| Limit::Bytes(Bytes(pages * 4096)))];
+        enforced.partition(&[20, 30]);
+        enforced.slice();
+        enforced.slice();
+        enforced.held()[1]
+    };
+    assert_eq!((held(None), held(Some(20)), held(Some(40))), (0, 20, 30));
 }
 
 #[test]

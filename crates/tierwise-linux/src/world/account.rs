@@ -15,6 +15,10 @@ use crate::topology::TierChange;
 /// and rounds cost CPU time, too. A service's latency is then as old.
 pub(super) const SUSPENDED_WAIT: Duration = Duration::from_secs(5);
 
+/// Longest wait while too little is known of the daemon's own cost: monitoring that costs too much
+/// is noticed within seconds. A round that does not decide costs a millisecond.
+const LEARNING_WAIT: Duration = Duration::from_secs(1);
+
 /// Throttle factor above which rounds become rarer, too: with monitoring intervals that long, fewer
 /// rounds find new accesses.
 const ROUNDS_PER_SAMPLING: f64 = 16.0;
@@ -91,6 +95,9 @@ impl DaemonAccount {
         if self.cpu_budget.suspended() {
             return unpaid.max(SUSPENDED_WAIT);
         }
+        if self.cpu_budget.is_learning() {
+            return unpaid.min(LEARNING_WAIT);
+        }
         let times = self.cpu_budget.throttle() / ROUNDS_PER_SAMPLING;
         if times > 1.0 { unpaid.max(interval.mul_f64(times)) } else { unpaid }
     }
@@ -139,6 +146,8 @@ mod tests {
         // A survey of 200 ms was in the round; 2 ms are paid for per second.
         account.apart = ms(200);
         account.end_round(at(0), ms(206));
+        assert_eq!(wait(&account, 0), ms(1000), "its own cost is not known yet");
+        (0..=5).for_each(|n| account.cpu_budget.spent(at(1000 * n), Duration::ZERO));
         assert_eq!(wait(&account, 0), ms(3000));
         // A wake-up comes earlier, and its round is free.
         assert!(!account.starts_decision(at(1000)));

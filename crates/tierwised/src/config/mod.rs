@@ -242,10 +242,11 @@ impl Default for Cpu {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kernel {
-    /// Let the kernel promote and demote pages, and regulate it, while no tenant has a floor, a cap
-    /// or an SLO: the daemon sets `kernel.numa_balancing` to 2, switches demotion on, and sets the
-    /// hot threshold and the scan period. These settings hold for all processes. Has an effect with
-    /// the policy `tierwise`, on Linux 6.1 and later with MGLRU and debugfs.
+    /// Let the kernel promote and demote pages, and regulate it, while no tenant has a cap, each
+    /// holds its floor, and each P99 is at most half of its SLO: the daemon sets
+    /// `kernel.numa_balancing` to 2, switches demotion on, and sets the hot threshold and the scan
+    /// period. These settings hold for all processes. Has an effect with the policy `tierwise`, on
+    /// Linux 6.1 and later with MGLRU and debugfs.
     pub steer: bool,
     /// `kernel.numa_balancing`: 0 off, 1 between nodes with CPUs, 2 tiering, 3 both.
     #[serde(skip_serializing_if = "Option::is_none")]

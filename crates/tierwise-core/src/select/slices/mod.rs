@@ -86,6 +86,30 @@ const FIRST_BATCH: Pages = Pages(8);
 /// smaller one ends among pages that were hot until lately, before those that are hot now.
 const MAX_REFUSED: usize = 1024;
 
+/// The order in which shares grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GrowthTurn {
+    Critical,
+    Floors,
+    Rest,
+}
+
+impl GrowthTurn {
+    /// Base pages that a tenant takes in this turn, if any.
+    fn pages(self, change: &Change, pass: &Pass<'_, '_>) -> Option<Pages> {
+        let step = Pages(u64::try_from(change.step).ok().filter(|&step| step > 0)?);
+        match self {
+            Self::Critical => change.critical.then_some(step),
+            Self::Floors if change.critical => None,
+            Self::Floors => {
+                let missing = missing_of_floor(change.tenant?, pass).min(step);
+                (missing > Pages(0)).then_some(missing)
+            }
+            Self::Rest => (!change.critical).then_some(step),
+        }
+    }
+}
+
 /// MTAT's selector: changes partitions slice by slice, and exchanges pages within them.
 #[derive(Debug, Clone)]
 pub struct Slices {
@@ -228,20 +252,23 @@ impl Slices {
         given
     }
 
-    /// Promotes the pages that the slice adds, latency-critical tenants first. Returns their base
-    /// pages.
+    /// Promotes the pages that the slice adds: latency-critical tenants first, then what others lack
+    /// of their configured floors, and then the rest, so that a world that cannot make all moves
+    /// keeps promises first. Returns their base pages.
     fn take(&mut self, now: Timestamp, pass: &mut Pass<'_, '_>) -> Pages {
         let mut taken = Pages(0);
         self.growth.started(now, self.length);
-        for critical in [true, false] {
+        for turn in [GrowthTurn::Critical, GrowthTurn::Floors, GrowthTurn::Rest] {
             for i in 0..self.changes.len() {
                 let change = self.changes[i];
-                let waits = !critical && self.growth.waits(now);
-                if change.critical == critical && change.step > 0 && !waits {
-                    let moved = self.promote(change, pass);
-                    self.growth.grew(now, moved);
-                    taken += moved;
+                let Some(pages) = turn.pages(&change, pass) else { continue };
+                if turn != GrowthTurn::Critical && self.growth.waits(now) {
+                    continue;
                 }
+                let moved = self.promote(Change { step: signed(pages), ..change }, pass);
+                self.changes[i].step -= signed(moved);
+                self.growth.grew(now, moved);
+                taken += moved;
             }
         }
         taken

@@ -143,6 +143,20 @@ fn floors_are_filled_without_accesses() {
 }
 
 #[test]
+fn floors_grow_before_the_rest() {
+    let mut enforced = Enforced::new(3, "");
+    enforced.machine.allocated_by(0, 0..50, 0).allocated_by(1, 100..150, 1);
+    enforced.machine.allocated_by(2, 200..250, 1);
+    enforced.machine.specs[0].class = Class::BestEffort;
+    enforced.machine.specs[2].floors = vec![Some(Limit::Bytes(Bytes(10 * 4096)))];
+    enforced.partition(&[10, 20, 20]);
+    let moves = enforced.slice();
+    let grown: Vec<u32> = moves.iter().filter(|m| m.2 == Cause::Grow).map(|m| m.0).collect();
+    let of_floor = |page: &u32| *page >= 200;
+    assert!(grown[..10].iter().all(of_floor) && !grown[10..30].iter().any(of_floor), "{grown:?}");
+}
+
+#[test]
 fn best_effort_exchanges_when_critical_rests() {
     let mut enforced = Enforced::new(3, "p_max = 5");
     enforced.machine.allocated_by(0, 0..10, 0).allocated_by(1, 100..140, 0);

@@ -252,9 +252,9 @@ impl Slices {
         given
     }
 
-    /// Promotes the pages that the slice adds: latency-critical tenants first, then what others lack
-    /// of their configured floors, and then the rest, so that a world that cannot make all moves
-    /// keeps promises first. Returns their base pages.
+    /// Promotes the pages that the slice adds: latency-critical tenants first, then what others
+    /// lack of their configured floors, and then the rest, so that a world that cannot make all
+    /// moves keeps promises first. Returns their base pages.
     fn take(&mut self, now: Timestamp, pass: &mut Pass<'_, '_>) -> Pages {
         let mut taken = Pages(0);
         self.growth.started(now, self.length);

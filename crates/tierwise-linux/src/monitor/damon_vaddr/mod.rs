@@ -514,19 +514,21 @@ mod tests {
         let fake = FakeDamon::new(0);
         // So small a budget pays for nothing within a minute.
         let (mut monitor, targets) = (traced(&fake, 1e-9), processes(&fake, 3));
+        // The most kdamonds that are on at a time. On a busy host the first turn may have ended by
+        // the last time.
         let states = |monitor: &mut DamonVaddr, targets: &[MonitorTarget]| {
-            for _ in 0..3 {
+            let on = (0..3).map(|_| {
                 monitor.set_targets(targets).unwrap();
                 monitor.collect(&mut AccessReport::default()).unwrap();
-            }
-            let on = (0..2).filter(|&place| fake.text(place, "state") == "on");
-            on.count()
+                (0..2).filter(|&place| fake.text(place, "state") == "on").count()
+            });
+            on.max()
         };
         // The first turn has nothing to wait for, whatever its order costs.
-        assert_eq!(states(&mut monitor, &targets), 1);
+        assert_eq!(states(&mut monitor, &targets), Some(1));
         monitor.stop().unwrap();
         // Processes that take no turns do not wait.
-        assert_eq!(states(&mut monitor, &targets[..2]), 2);
+        assert_eq!(states(&mut monitor, &targets[..2]), Some(2));
     }
 
     #[test]

@@ -67,6 +67,20 @@ pub struct MoveContext<'a> {
     pub survey: &'a mut Survey,
 }
 
+/// Moves in the order in which they are made.
+#[derive(Debug, Default)]
+struct Turns {
+    /// Places in the plan.
+    order: Vec<usize>,
+    /// Scratch: the places of promotions and demotions.
+    up: Vec<usize>,
+    down: Vec<usize>,
+    moves: Vec<Move>,
+    outcomes: Vec<MoveOutcome>,
+    /// The outcomes in the plan's order.
+    sorted: Vec<(usize, MoveOutcome)>,
+}
+
 /// Applies plans.
 #[derive(Debug)]
 pub struct Migrator<C> {
@@ -81,12 +95,45 @@ pub struct Migrator<C> {
     /// Blocks that moved in part, and their target tiers.
     rest: BTreeMap<PageId, TierId>,
     finishing: Vec<(PageId, TierId)>,
+    turns: Turns,
     /// Bytes per portion at this machine's pace.
     portion: u64,
     debt: ExchangeDebt,
     cpu: Duration,
     /// CPU time spent on migration since the start.
     spent: Duration,
+}
+
+impl Turns {
+    /// Orders a plan's moves: demotions and promotions in turns of so many bytes, each in the
+    /// plan's order. Both halves of an exchange belong to the promotions, as one may fail because
+    /// the other did.
+    fn start(&mut self, moves: &[Move], blocks: &Blocks, portion: u64) {
+        for list in [&mut self.order, &mut self.up, &mut self.down] {
+            list.clear();
+        }
+        for (i, m) in moves.iter().enumerate() {
+            let is_up = makes_room(m.cause) || is_promotion(m, blocks);
+            if is_up { self.up.push(i) } else { self.down.push(i) }
+        }
+        let turn = usize::try_from((portion / blocks.size()).max(1)).unwrap_or(usize::MAX);
+        let (mut up, mut down) = (self.up.chunks(turn), self.down.chunks(turn));
+        while self.order.len() < moves.len() {
+            let parts = [down.next(), up.next()].into_iter().flatten();
+            parts.for_each(|part| self.order.extend_from_slice(part));
+        }
+        self.moves.clear();
+        self.moves.extend(self.order.iter().map(|&i| moves[i]));
+        self.outcomes.clear();
+    }
+
+    /// Adds the outcomes in the plan's order.
+    fn end(&mut self, out: &mut Vec<MoveOutcome>) {
+        self.sorted.clear();
+        self.sorted.extend(self.order.iter().copied().zip(self.outcomes.iter().copied()));
+        self.sorted.sort_unstable_by_key(|&(i, _)| i);
+        out.extend(self.sorted.iter().map(|&(_, outcome)| outcome));
+    }
 }
 
 impl<C: Calls> Migrator<C> {
@@ -102,6 +149,7 @@ impl<C: Calls> Migrator<C> {
             reader: Reader::default(),
             rest: BTreeMap::new(),
             finishing: Vec::new(),
+            turns: Turns::default(),
             portion: MIN_PORTION,
             debt: ExchangeDebt::default(),
             cpu: Duration::ZERO,
@@ -157,33 +205,32 @@ impl<C: Calls> Migrator<C> {
         let started = self.calls.now();
         self.select_targets(roots, host);
         self.debt.start(started);
-        let order = in_turns(moves, blocks, self.portion);
-        let turns: Vec<Move> = order.iter().map(|&i| moves[i]).collect();
-        let mut outcomes = Vec::with_capacity(moves.len());
+        let mut turns = std::mem::take(&mut self.turns);
+        turns.start(moves, blocks, self.portion);
+        let Turns { moves: turn, outcomes, .. } = &mut turns;
         let mut at = 0;
         let mut answer = Ok(());
-        while at < turns.len() {
+        while at < turn.len() {
             if dry_run || self.is_late(started, cpu) || answer.is_err() {
-                outcomes.extend(turns[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
+                outcomes.extend(turn[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }
             let is_due = self.debt.is_due(self.calls.now(), blocks.size());
             let waits = |m: &Move| is_due && makes_room(m.cause);
-            if waits(&turns[at]) {
-                outcomes.push(unmoved(&turns[at], blocks, FailReason::Budget));
+            if waits(&turn[at]) {
+                outcomes.push(unmoved(&turn[at], blocks, FailReason::Budget));
                 at += 1;
                 continue;
             }
-            let wanted = turns[at..].iter().take_while(|m| !waits(m));
+            let wanted = turn[at..].iter().take_while(|m| !waits(m));
             let wanted = wanted.map(|m| (m.page, m.to, makes_room(m.cause)));
             let next = self.gather(wanted, blocks, survey) + at;
             answer = self.run();
-            self.report(&turns[at..next], blocks, &mut outcomes);
+            self.report(&turn[at..next], blocks, outcomes);
             at = next;
         }
-        let mut outcomes: Vec<_> = order.into_iter().zip(outcomes).collect();
-        outcomes.sort_unstable_by_key(|&(i, _)| i);
-        out.extend(outcomes.into_iter().map(|(_, outcome)| outcome));
+        turns.end(out);
+        self.turns = turns;
         self.cpu += self.calls.cpu().saturating_sub(cpu);
         answer
     }
@@ -343,24 +390,6 @@ impl<C: Calls> Migrator<C> {
 /// only lose memory.
 fn makes_room(cause: Cause) -> bool {
     matches!(cause, Cause::AtShare | Cause::MakeRoom)
-}
-
-/// The order in which moves are made: demotions and promotions in turns of so many bytes, each in
-/// the plan's order. Both halves of an exchange belong to the promotions, as one may fail because
-/// the other did.
-fn in_turns(moves: &[Move], blocks: &Blocks, portion: u64) -> Vec<usize> {
-    let turn = usize::try_from((portion / blocks.size()).max(1)).unwrap_or(usize::MAX);
-    let is_up = |&i: &usize| makes_room(moves[i].cause) || is_promotion(&moves[i], blocks);
-    let (promotions, demotions): (Vec<usize>, Vec<usize>) = (0..moves.len()).partition(is_up);
-    let (mut up, mut down) = (promotions.chunks(turn), demotions.chunks(turn));
-    let mut order = Vec::with_capacity(moves.len());
-    loop {
-        let next = [down.next(), up.next()];
-        if next == [None, None] {
-            return order;
-        }
-        next.into_iter().flatten().for_each(|part| order.extend_from_slice(part));
-    }
 }
 
 fn is_promotion(m: &Move, blocks: &Blocks) -> bool {

@@ -14,8 +14,8 @@ from bench.neighbours import GUARANTEED_MIB, RUN_S, SETTLING_S, SIZES
 from bench.table import aligned, markdown
 
 from .bench import write_whole
-from .kernel import SERIES, series
-from .mix import read_record, require_daemon, run_policies
+from .kernel import series
+from .mix import add_common_options, read_record, require_daemon, run_policies
 from .paths import Paths
 
 POLICIES = (
@@ -35,9 +35,7 @@ is a tenant's fast memory relative to its floor, up to 100 %."""
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument(
-        "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
-    )
+    add_common_options(parser, POLICIES, REFERENCE)
     parser.add_argument(
         "--tenants",
         action="append",
@@ -45,28 +43,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         choices=tuple(SIZES),
         help="only this number of them; repeatable",
     )
-    parser.add_argument(
-        "--policy",
-        action="append",
-        choices=[name for name in POLICIES if name != REFERENCE],
-        help=f"only this one beside {REFERENCE}; repeatable",
-    )
-    parser.add_argument(
-        "--runs", type=int, default=1, metavar="N", help="runs of each (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="write the record to this file after every set"
-    )
-    parser.add_argument(
-        "--read", type=Path, metavar="FILE", help="print the table of a record, and run nothing"
-    )
-    parser.add_argument(
-        "--logs",
-        type=Path,
-        metavar="DIRECTORY",
-        help="write the daemon's debug log there; this takes the guest's time",
-    )
-    parser.add_argument("--markdown", action="store_true", help="print the table in Markdown")
 
 
 def floors(paths: Paths, options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """Benches of several tenants, which run each policy once in one timed guest."""
 
+import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from .boots import BOOTS
 from .errors import LabError
 from .guest import Guest
 from .job import Job
+from .kernel import SERIES
 from .paths import LAB, Paths, tested_program
 
 # Seconds of the host for all policies. An idle machine takes some twenty minutes, and a busy one
@@ -18,6 +20,39 @@ from .paths import LAB, Paths, tested_program
 TIMEOUT_S = 7200.0
 # The fast node holds the kernel and all tenants.
 NODE_MIB = (448, 512)
+
+
+def add_common_options(
+    parser: argparse.ArgumentParser, policies: Sequence[str], beside: str
+) -> None:
+    """Adds the options of every bench of several tenants. `beside` is the policy that always
+    runs."""
+    parser.add_argument(
+        "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        choices=[name for name in policies if name != beside],
+        help=f"only this one beside {beside}; repeatable",
+    )
+    parser.add_argument(
+        "--runs", type=int, default=1, metavar="N", help="runs of each (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write the record to this file after every set"
+    )
+    parser.add_argument(
+        "--read", type=Path, metavar="FILE", help="print the tables of a record, and run nothing"
+    )
+    parser.add_argument(
+        "--logs",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write the daemon's debug log and its view of each second there; both take the "
+        "guest's time",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")
 
 
 def require_daemon(command: str) -> None:

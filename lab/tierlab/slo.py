@@ -30,8 +30,8 @@ from bench.table import BOUND, aligned, markdown
 from .bench import record_program, write_whole
 from .boots import BOOTS
 from .command import run
-from .kernel import SERIES, series
-from .mix import read_record, require_daemon, run_policies
+from .kernel import series
+from .mix import add_common_options, read_record, require_daemon, run_policies
 from .paths import REPOSITORY, Paths
 
 # The bound comes first, because the SLOs follow from it.
@@ -53,35 +53,10 @@ at least one run."""
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds the command's options."""
-    parser.add_argument(
-        "--kernel", default=SERIES[-1].name, help="the kernel series (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--policy",
-        action="append",
-        choices=POLICIES[1:],
-        help=f"only this one beside {BOUND}; repeatable",
-    )
-    parser.add_argument(
-        "--runs", type=int, default=1, metavar="N", help="runs of each (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="write the record to this file after every set"
-    )
-    parser.add_argument(
-        "--read", type=Path, metavar="FILE", help="print the tables of a record, and run nothing"
-    )
-    parser.add_argument(
-        "--logs",
-        type=Path,
-        metavar="DIRECTORY",
-        help="write the daemon's debug log and its view of each second there; both take the "
-        "guest's time",
-    )
+    add_common_options(parser, POLICIES, BOUND)
     parser.add_argument(
         "--no-simulation", action="store_true", help="measure only, and record no program"
     )
-    parser.add_argument("--markdown", action="store_true", help="print tables in Markdown")
 
 
 def slo(paths: Paths, options: argparse.Namespace) -> int:

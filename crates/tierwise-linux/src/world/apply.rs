@@ -12,12 +12,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tierwise_core::migrate::{Cause, FailReason, Move, MoveOutcome};
+use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::blocks::Blocks;
 use super::exchange::{ExchangeDebt, Exchanged};
 use super::survey::Survey;
+use super::turns::{Turns, makes_room};
 use crate::error::Result;
 use crate::migrate::mover::Moved;
 use crate::migrate::{Calls, Limits, MoveRequest, Mover};
@@ -67,20 +68,6 @@ pub struct MoveContext<'a> {
     pub survey: &'a mut Survey,
 }
 
-/// Moves in the order in which they are made.
-#[derive(Debug, Default)]
-struct Turns {
-    /// Places in the plan.
-    order: Vec<usize>,
-    /// Scratch: the places of promotions and demotions.
-    up: Vec<usize>,
-    down: Vec<usize>,
-    moves: Vec<Move>,
-    outcomes: Vec<MoveOutcome>,
-    /// The outcomes in the plan's order.
-    sorted: Vec<(usize, MoveOutcome)>,
-}
-
 /// Applies plans.
 #[derive(Debug)]
 pub struct Migrator<C> {
@@ -102,38 +89,6 @@ pub struct Migrator<C> {
     cpu: Duration,
     /// CPU time spent on migration since the start.
     spent: Duration,
-}
-
-impl Turns {
-    /// Orders a plan's moves: demotions and promotions in turns of so many bytes, each in the
-    /// plan's order. Both halves of an exchange belong to the promotions, as one may fail because
-    /// the other did.
-    fn start(&mut self, moves: &[Move], blocks: &Blocks, portion: u64) {
-        for list in [&mut self.order, &mut self.up, &mut self.down] {
-            list.clear();
-        }
-        for (i, m) in moves.iter().enumerate() {
-            let is_up = makes_room(m.cause) || is_promotion(m, blocks);
-            if is_up { self.up.push(i) } else { self.down.push(i) }
-        }
-        let turn = usize::try_from((portion / blocks.size()).max(1)).unwrap_or(usize::MAX);
-        let (mut up, mut down) = (self.up.chunks(turn), self.down.chunks(turn));
-        while self.order.len() < moves.len() {
-            let parts = [down.next(), up.next()].into_iter().flatten();
-            parts.for_each(|part| self.order.extend_from_slice(part));
-        }
-        self.moves.clear();
-        self.moves.extend(self.order.iter().map(|&i| moves[i]));
-        self.outcomes.clear();
-    }
-
-    /// Adds the outcomes in the plan's order.
-    fn end(&mut self, out: &mut Vec<MoveOutcome>) {
-        self.sorted.clear();
-        self.sorted.extend(self.order.iter().copied().zip(self.outcomes.iter().copied()));
-        self.sorted.sort_unstable_by_key(|&(i, _)| i);
-        out.extend(self.sorted.iter().map(|&(_, outcome)| outcome));
-    }
 }
 
 impl<C: Calls> Migrator<C> {
@@ -384,16 +339,6 @@ impl<C: Calls> Migrator<C> {
         }
         self.debt.record(self.calls.now(), part);
     }
-}
-
-/// True if a move is one half of an exchange: without the promotion that follows, its tenant would
-/// only lose memory.
-fn makes_room(cause: Cause) -> bool {
-    matches!(cause, Cause::AtShare | Cause::MakeRoom)
-}
-
-fn is_promotion(m: &Move, blocks: &Blocks) -> bool {
-    blocks.get(m.page).is_some_and(|block| m.to < block.tier)
 }
 
 fn unmoved(m: &Move, blocks: &Blocks, reason: FailReason) -> MoveOutcome {

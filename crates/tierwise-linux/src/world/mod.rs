@@ -8,7 +8,7 @@
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
 //! - `last_readings`: what was last read of processes that are monitored in turns.
 //! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
-//! - [`apply`]: turns a plan into system calls.
+//! - [`apply`]: turns a plan into system calls. `turns`: the order of its moves.
 //! - [`free_memory`]: reads free memory and computes unmanaged memory.
 //! - [`faults`]: counts what could not be read, and limits how much of it is logged.
 //! - [`cpu_budget`]: measures the daemon's CPU time, and lengthens intervals above the budget.
@@ -39,6 +39,7 @@ mod remember;
 pub mod survey;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod unknown;
 
 use std::convert::Infallible;

@@ -22,8 +22,9 @@ const HELD: f64 = 0.97;
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The bounds of the time for which all tenants must have had slack before the daemon steers again.
-/// The first is that of the policy's guard after a violation. It doubles each time, so that a
-/// tenant that needs its memory loses it ever more rarely.
+/// The first is that of the policy's guard after a violation. The wait doubles after a steering
+/// that was shorter than the wait before it, so that a tenant that needs its memory loses it ever
+/// more rarely. It halves after a longer one: a need that has passed is forgotten.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
@@ -66,7 +67,7 @@ impl Slack {
             let wait = match self.bound {
                 None if !steers => return lack,
                 None => FIRST_WAIT,
-                Some((_, wait)) if steers => (2 * wait).min(MAX_WAIT),
+                Some((at, wait)) if steers => next_wait(wait, now.duration_since(at)),
                 Some((_, wait)) => wait,
             };
             self.bound = Some((now, wait));
@@ -95,6 +96,12 @@ impl Slack {
             format!("the P99 of tenant {tenant:?} is {p99:.3} ms, more than half of {slo:.3} ms")
         })
     }
+}
+
+/// Returns the wait after a steering, from the wait before it and the time of both.
+fn next_wait(wait: Duration, of_both: Duration) -> Duration {
+    let next = if of_both < 2 * wait { 2 * wait } else { wait / 2 };
+    next.clamp(FIRST_WAIT, MAX_WAIT)
 }
 
 /// Returns why a tenant does not hold its floor.
@@ -175,6 +182,15 @@ mod tests {
             assert_eq!(at.binds(second + wait + 1, false), None);
             second += wait + 2;
         }
+    }
+
+    #[test]
+    fn long_steering_halves_the_wait() {
+        let s = Duration::from_secs;
+        assert_eq!(next_wait(s(40), s(79)), s(80), "steered for 39 s");
+        assert_eq!(next_wait(s(40), s(80)), s(20));
+        assert_eq!(next_wait(s(10), s(86_400)), FIRST_WAIT);
+        assert_eq!(next_wait(MAX_WAIT, s(4000)), MAX_WAIT);
     }
 
     #[test]

@@ -183,7 +183,9 @@ impl<C: Calls> LiveWorld<C> {
         match &self.lost_monitor {
             Some(lost) if lost.is_waiting() => Err(waits_still()),
             _ => {
-                self.lost_monitor = None;
+                if let Some(Err(e)) = self.lost_monitor.take().map(LostMonitor::end) {
+                    tracing::warn!("access monitoring could not be stopped cleanly: {e}");
+                }
                 Ok(())
             }
         }
@@ -347,12 +349,28 @@ impl<C: Calls> LiveWorld<C> {
         std::mem::take(&mut self.account.events)
     }
 
-    /// Stops access monitoring.
+    /// Lets access monitoring end by itself: the kernel ends a kdamond only between two checks, and
+    /// one after the other.
+    pub fn release_monitoring(&mut self) {
+        if let Some(monitor) = self.monitor.take() {
+            self.lost_monitor = monitor.leave();
+        }
+    }
+
+    /// True while released monitoring ends, for as long as that may take.
+    pub fn is_releasing(&self) -> bool {
+        self.lost_monitor.as_ref().is_some_and(LostMonitor::may_end)
+    }
+
+    /// Stops access monitoring, and waits for it.
     ///
     /// # Errors
     /// A kernel setting that was taken over could not be restored.
     pub fn stop(&mut self) -> Result<()> {
         let stopped = self.monitor.take().map_or(Ok(()), MonitorThread::stop);
+        if let Some(lost) = &self.lost_monitor {
+            lost.wait();
+        }
         stopped.and(self.can_monitor())
     }
 

@@ -8,7 +8,7 @@
 //! ([`crate::guard`]). A thread that is late is left to its wait and ends after it. Until then no
 //! other thread is started, because it would wait for the same lock.
 
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
@@ -16,6 +16,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use crate::error::{LinuxError, Result};
 use crate::monitor::{AccessMonitor, AccessReport, MonitorTarget, thread_cpu, waits_still};
 use crate::worker;
+
+/// Pause between two looks at a thread that ends: short beside a check of DAMON's, after which one
+/// can end.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Order to collect accesses.
 struct MonitorOrder {
@@ -48,14 +52,38 @@ pub struct MonitorThread {
     has_hint_faults: bool,
 }
 
-/// A thread that was left to its wait.
+/// A thread that was left to its wait, or to its end.
 #[derive(Debug)]
-pub struct LostMonitor(JoinHandle<Result<()>>);
+pub struct LostMonitor {
+    thread: JoinHandle<Result<()>>,
+    /// The time until which it may take.
+    until: Instant,
+}
 
 impl LostMonitor {
     /// True while the thread still waits.
     pub fn is_waiting(&self) -> bool {
-        !self.0.is_finished()
+        !self.thread.is_finished()
+    }
+
+    /// True while the thread takes no longer than it may.
+    pub fn may_end(&self) -> bool {
+        self.is_waiting() && Instant::now() < self.until
+    }
+
+    /// Waits while the thread takes no longer than it may.
+    pub fn wait(&self) {
+        while self.may_end() {
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// The result of a thread that has ended.
+    ///
+    /// # Errors
+    /// A setting could not be restored.
+    pub fn end(self) -> Result<()> {
+        self.thread.join().unwrap_or(Ok(()))
     }
 }
 
@@ -115,10 +143,12 @@ impl MonitorThread {
         !self.idle && self.answers.is_empty() && self.ordered.elapsed() > self.patience
     }
 
-    /// Leaves the thread to its wait. It stops monitoring once the wait ends.
+    /// Leaves the thread to its current order. It stops monitoring once that ends.
     pub fn leave(mut self) -> Option<LostMonitor> {
         self.orders = None;
-        self.thread.take().map(LostMonitor)
+        // One that is late has no time left.
+        let until = if self.is_late() { self.ordered } else { Instant::now() + self.patience };
+        self.thread.take().map(|thread| LostMonitor { thread, until })
     }
 
     /// Takes the report since the last [`MonitorThread::again`]. `None` if the thread has not
@@ -253,6 +283,21 @@ pub(super) mod tests {
         while lost.is_waiting() {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn released_thread_may_take_its_time() {
+        let (release, released) = bounded(0);
+        let mut monitor = MonitorThread::start(Box::new(Waits(released))).unwrap();
+        monitor.patience = Duration::from_secs(3600);
+        let report = monitor.take().unwrap().unwrap();
+        monitor.again(report, &[], 1.0);
+        let lost = monitor.leave().unwrap();
+        assert!(lost.may_end() && lost.is_waiting());
+        drop(release);
+        lost.wait();
+        assert!(!lost.may_end());
+        lost.end().unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
+use tierwise_linux::error::LinuxError;
 use tierwise_linux::kernel_tiering::{self, AGE_GAP, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
@@ -13,10 +14,10 @@ use tierwise_linux::roots::Roots;
 use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::{LiveWorld, MAX_WAIT};
 
+use super::Daemon;
 use super::refusal::Refusal;
 use super::slack::Slack;
 use super::unmanaged::managed;
-use super::{Daemon, setup};
 use crate::judgement;
 use crate::view::{DaemonMode, SteeringView};
 
@@ -52,6 +53,7 @@ const BOUND: &str = "the configuration or a command wants the daemon's own decis
 /// The state of the feature.
 #[derive(Debug, Default)]
 pub(super) struct SteeringState {
+    /// `None` before the daemon steers, and while access monitoring ends for it.
     active: Option<Steered>,
     pub(super) refusal: Refusal,
     pub(super) slack: Slack,
@@ -189,44 +191,58 @@ impl Daemon {
         } else {
             Some(BOUND.to_owned())
         };
+        let waits = steers && self.world.is_releasing();
         match bound {
+            _ if waits => {}
             Some(reason) if steers => self.stop_steering(&reason),
+            None if steers && self.steering.active.is_none() => self.take_kernel(),
             None if !steers && !self.steering.refusal.holds() => self.start_steering(),
             _ => {}
         }
     }
 
+    /// Lets access monitoring end, which can take seconds, and then takes the kernel's settings: a
+    /// source of accesses may hold some of them until it ends.
     fn start_steering(&mut self) {
+        if let Err(e) = kernel_tiering::probe(&self.options.roots) {
+            return self.refuse_steering(&e);
+        }
+        self.world.release_monitoring();
+        self.world.set_survey(false);
+        self.activity.mode = DaemonMode::Steer;
+        self.activity.source = FOUND_BY_KERNEL.into();
+        let has_limits = judgement::has_limits(&self.options.config);
+        self.activity.reason = if has_limits { IN_SLACK } else { UNBOUND }.into();
+        if !self.world.is_releasing() {
+            self.take_kernel();
+        }
+    }
+
+    fn take_kernel(&mut self) {
         match self.steer_kernel() {
             Ok(steered) => {
-                if let Err(e) = self.world.stop() {
-                    tracing::warn!("{e}");
-                }
-                self.world.set_survey(false);
                 self.steering.active = Some(steered);
                 self.steering.refusal.end();
-                self.activity.mode = DaemonMode::Steer;
-                self.activity.source = FOUND_BY_KERNEL.into();
-                let has_limits = judgement::has_limits(&self.options.config);
-                let reason = if has_limits { IN_SLACK } else { UNBOUND };
-                self.activity.reason = reason.into();
+                let reason = &self.activity.reason;
                 let line =
                     format!("steers the kernel's tiering, for all processes alike: {reason}");
                 self.history.notice(self.uptime(), line);
             }
             Err(e) => {
-                if self.steering.refusal.is_news() {
-                    let line =
-                        format!("moves pages itself, because the kernel cannot be steered: {e}");
-                    self.history.notice(self.uptime(), line);
-                }
-                if !self.world.is_monitoring() {
-                    self.manage_again();
-                } else if let Err(e) = setup::take_over(&self.options, &mut self.settings) {
-                    // Steering may have restored what the configuration names.
-                    self.history.notice(self.uptime(), format!("{e:#}"));
-                }
+                self.world.set_survey(true);
+                self.refuse_steering(&e);
             }
+        }
+    }
+
+    fn refuse_steering(&mut self, problem: &LinuxError) {
+        if self.steering.refusal.is_news() {
+            let line =
+                format!("moves pages itself, because the kernel cannot be steered: {problem}");
+            self.history.notice(self.uptime(), line);
+        }
+        if !self.world.is_monitoring() {
+            self.manage_again();
         }
     }
 
@@ -264,7 +280,6 @@ impl Daemon {
 
     fn steer_kernel(&mut self) -> tierwise_linux::error::Result<Steered> {
         let roots = &self.options.roots;
-        kernel_tiering::probe(roots)?;
         let host = self.world.host();
         let costs = costs(host)?;
         let law = Steering::new(costs);

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crossbeam_channel::unbounded;
+use crossbeam_channel::{bounded, unbounded};
 use tempfile::TempDir;
+use tierwise_linux::monitor::{AccessMonitor, AccessReport, MonitorTarget};
 
 use super::*;
 use crate::control::ControlCommand;
@@ -92,6 +93,79 @@ fn refused_page_cache_is_reported_once() {
     assert!(!daemon.page_cache.refusal.holds(), "a new configuration is tried at once");
     daemon.demote_above_caps();
     assert_eq!(notices(&daemon, refused), 2);
+}
+
+/// Monitoring that ends when its channel is closed, and then writes a setting of the kernel.
+#[derive(Debug)]
+struct EndsLate(Receiver<()>, std::path::PathBuf);
+
+impl AccessMonitor for EndsLate {
+    fn name(&self) -> &'static str {
+        "ends-late"
+    }
+
+    fn set_targets(&mut self, _: &[MonitorTarget]) -> tierwise_linux::error::Result<()> {
+        Ok(())
+    }
+
+    fn collect(&mut self, _: &mut AccessReport) -> tierwise_linux::error::Result<()> {
+        Ok(())
+    }
+
+    fn stop(&mut self) -> tierwise_linux::error::Result<()> {
+        let _ = self.0.recv();
+        fs::write(&self.1, "100").unwrap();
+        Ok(())
+    }
+
+    fn cpu_time(&mut self) -> tierwise_linux::error::Result<Duration> {
+        Ok(Duration::ZERO)
+    }
+}
+
+/// Adds what steering needs to a recorded machine. Returns the file of the kernel's scan size.
+fn make_steerable(machine: &Path) -> std::path::PathBuf {
+    let kernel = machine.join("sys/kernel");
+    let debug = kernel.join("debug/sched/numa_balancing");
+    let settings =
+        ["hot_threshold_ms", "scan_period_min_ms", "scan_period_max_ms", "scan_delay_ms"];
+    let scan_size = debug.join("scan_size_mb");
+    fs::create_dir_all(&debug).unwrap();
+    settings.iter().for_each(|name| fs::write(debug.join(name), "1000").unwrap());
+    fs::write(&scan_size, "256").unwrap();
+    fs::create_dir_all(kernel.join("mm/lru_gen")).unwrap();
+    fs::write(kernel.join("mm/lru_gen/enabled"), "0x0007\n").unwrap();
+    fs::write(kernel.join("debug/lru_gen"), "").unwrap();
+    scan_size
+}
+
+/// A source that takes seconds to end, and holds settings that steering sets too.
+#[test]
+fn steering_waits_for_the_end_of_monitoring() {
+    let tenant = "[[tenant]]\nname = \"a\"\npids = [101]\nclass = \"latency-critical\"\n";
+    let (mut daemon, machine) = daemon(&format!("{tenant}slo_ms = 4.0\n"));
+    let scan_size = make_steerable(machine.path());
+    daemon.world.stop().unwrap();
+    let (end, ended) = bounded(0);
+    let late = EndsLate(ended, scan_size.clone());
+    daemon.world.monitor_with(Box::new(late)).unwrap();
+    daemon.round();
+    assert!(daemon.report_latency("a", 1.0, 1000).ok);
+    daemon.steer();
+    daemon.round();
+    assert!(daemon.world.is_releasing() && daemon.activity.mode == DaemonMode::Steer);
+    // The daemon answers meanwhile, and waits even if a limit binds.
+    assert!(daemon.report_latency("a", 3.0, 1000).ok);
+    daemon.steer();
+    assert!(daemon.snapshot().steering.is_none() && daemon.world.is_releasing());
+    assert_eq!(fs::read_to_string(&scan_size).unwrap(), "256");
+    drop(end);
+    while daemon.world.is_releasing() {
+        std::thread::yield_now();
+    }
+    daemon.steer();
+    assert!(daemon.world.is_monitoring() && daemon.activity.manages(), "a limit binds");
+    assert_eq!(fs::read_to_string(scan_size).unwrap(), "100");
 }
 
 /// The group of a pod's container in the recorded machine.

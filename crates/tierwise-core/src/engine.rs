@@ -80,6 +80,8 @@ pub struct Engine {
     specs: Vec<TenantSpec>,
     move_cost: Option<Duration>,
     plan: MigrationPlan,
+    /// Moves of the last plan for which the world had no time.
+    rest: Vec<Move>,
     cut: Vec<MoveOutcome>,
     /// The outcomes being handled, cuts included; kept for its memory.
     outcomes: Vec<MoveOutcome>,
@@ -129,6 +131,7 @@ impl Engine {
             specs: Vec::new(),
             move_cost: None,
             plan: MigrationPlan::default(),
+            rest: Vec::new(),
             cut: Vec::new(),
             outcomes: Vec::new(),
             last_settings: None,
@@ -231,6 +234,7 @@ impl Engine {
         if !std::mem::take(&mut self.due) {
             return None;
         }
+        self.rest.clear();
         self.plan.clear();
         let mut ctx = PlanContext {
             topology: &self.shared,
@@ -250,6 +254,16 @@ impl Engine {
         }
         self.cut_to_budget(now);
         self.count_plan()
+    }
+
+    /// Returns the moves of the last plan for which the world had no time, as far as they are still
+    /// possible. They cost no decision: a world that cannot afford one goes on with the last.
+    pub fn poll_rest(&mut self) -> Option<&MigrationPlan> {
+        self.plan.clear();
+        std::mem::swap(&mut self.plan.moves, &mut self.rest);
+        let pages = &self.pages;
+        self.plan.moves.retain(|m| pages.tier(m.page).is_some_and(|tier| tier != m.to));
+        (!self.plan.moves.is_empty()).then_some(&self.plan)
     }
 
     fn cut_to_budget(&mut self, now: Timestamp) {
@@ -297,6 +311,10 @@ impl Engine {
     /// Handles the outcomes of the last plan, one per move. A success that the table contradicts
     /// (the page is not known, or was not in the tier that the outcome names) is stale and ignored.
     pub fn handle_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome]) {
+        let late = |outcome: &MoveOutcome| outcome.result == Err(FailReason::Budget);
+        let moves = self.plan.moves.iter().zip(outcomes);
+        self.rest.clear();
+        self.rest.extend(moves.filter(|(_, outcome)| late(outcome)).map(|(m, _)| *m));
         self.outcomes.clear();
         for outcome in outcomes.iter().chain(&self.cut) {
             if outcome.result.is_ok() && !self.is_possible(outcome) {
@@ -474,5 +492,36 @@ mod tests {
         engine.handle_outcomes(Timestamp::ZERO, &[outcome(0, 1, 0)]);
         assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(0)));
         assert_eq!(engine.metrics().promote.success, 1);
+    }
+    #[test]
+    fn late_moves_are_kept_while_possible() {
+        let mut engine = two_tiers();
+        engine.handle_observation(Timestamp::ZERO, &allocation(1));
+        let outcome = |result| MoveOutcome {
+            page: PageId(0),
+            from: Some(TierId(1)),
+            to: TierId::FASTEST,
+            result,
+        };
+        let tried = |engine: &mut Engine, result| {
+            engine.plan.clear();
+            engine.plan.background(PageId(0), TierId::FASTEST);
+            engine.handle_outcomes(Timestamp::ZERO, &[outcome(result)]);
+        };
+        tried(&mut engine, Err(FailReason::Busy));
+        assert!(engine.poll_rest().is_none(), "the world had time for it");
+        tried(&mut engine, Err(FailReason::Budget));
+        let rest = engine.poll_rest().map(|plan| plan.moves.clone()).unwrap();
+        assert_eq!(
+            rest.iter().map(|m| (m.page, m.to)).collect::<Vec<_>>(),
+            [(PageId(0), TierId(0))]
+        );
+        assert!(engine.poll_rest().is_none(), "once");
+        tried(&mut engine, Err(FailReason::Budget));
+        engine.poll_plan(Timestamp::ZERO);
+        assert!(engine.poll_rest().is_none(), "there is another plan");
+        tried(&mut engine, Err(FailReason::Budget));
+        engine.pages.set_tier(PageId(0), TierId::FASTEST);
+        assert!(engine.poll_rest().is_none(), "it is there by now");
     }
 }

@@ -31,8 +31,8 @@ pub trait World {
     /// The world can no longer be observed.
     fn observe(&mut self, out: &mut Observation) -> Result<(), Self::Error>;
 
-    /// True if the world can afford a decision now, after the last observation. Otherwise no plan
-    /// is made in this round.
+    /// True if the world can afford a decision now, after the last observation. Otherwise this
+    /// round makes no plan, and gets what the last one left ([`crate::engine::Engine::poll_rest`]).
     fn affords_decision(&mut self) -> bool {
         true
     }

@@ -24,7 +24,8 @@ impl<W> Observer<W> for () {}
 /// The steps that a round takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RoundMode {
-    /// Wait until the engine's deadline, observe, decide, migrate.
+    /// Wait until the engine's deadline, observe, decide, migrate. A world that cannot afford a
+    /// decision goes on with the moves of the last plan.
     #[default]
     Manage,
     /// Wait for as long as the world decides, and observe. The engine keeps its page table current
@@ -96,10 +97,15 @@ impl Driver {
         world.observe(&mut self.observation)?;
         observer.observed(world, &self.observation);
         engine.handle_observation(world.now(), &self.observation);
-        if self.mode == RoundMode::Observe || !world.affords_decision() {
+        if self.mode == RoundMode::Observe {
             return Ok(goes_on);
         }
-        while let Some(plan) = engine.poll_plan(world.now()) {
+        let plan = if world.affords_decision() {
+            engine.poll_plan(world.now())
+        } else {
+            engine.poll_rest()
+        };
+        if let Some(plan) = plan {
             self.outcomes.clear();
             world.migrate(plan, &mut self.outcomes)?;
             observer.migrated(world, engine, &self.outcomes);

@@ -4,10 +4,10 @@
 //! resident memory is verified to be in the target tier. The rest follows ([`Migrator::finish`]):
 //! the engine knows only one tier per block, and never plans that rest again. A round takes at most
 //! [`ROUND`] of a CPU, and [`LONGEST_ROUND`] where other programs use the CPUs. Moves that do not
-//! fit into it are reported as over the budget, and the engine plans them again if it still wants
-//! them. A plan demotes before it promotes. Here demotions and promotions take turns, a portion
-//! each: otherwise a round that is too short for all would only demote, and the memory that this
-//! frees would stay empty.
+//! fit into it are reported as over the budget; the next rounds go on with them until there is
+//! another plan. A plan demotes before it promotes. Here demotions and promotions take turns, a
+//! portion each: otherwise a round that is too short for all would only demote, and the memory that
+//! this frees would stay empty.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub struct Migrator<C> {
     rest: BTreeMap<PageId, TierId>,
     finishing: Vec<(PageId, TierId)>,
     turns: Turns,
+    /// The last round had no time for all of its moves.
+    unfinished: bool,
     /// Bytes per portion at this machine's pace.
     portion: u64,
     debt: ExchangeDebt,
@@ -105,11 +107,17 @@ impl<C: Calls> Migrator<C> {
             rest: BTreeMap::new(),
             finishing: Vec::new(),
             turns: Turns::default(),
+            unfinished: false,
             portion: MIN_PORTION,
             debt: ExchangeDebt::default(),
             cpu: Duration::ZERO,
             spent: Duration::ZERO,
         }
+    }
+
+    /// True if the last round had no time for all of its moves.
+    pub fn is_unfinished(&self) -> bool {
+        self.unfinished
     }
 
     /// System calls.
@@ -153,6 +161,7 @@ impl<C: Calls> Migrator<C> {
         out: &mut Vec<MoveOutcome>,
     ) -> Result<()> {
         let MoveContext { roots, host, blocks, survey } = context;
+        self.unfinished = false;
         if moves.is_empty() {
             return Ok(());
         }
@@ -166,7 +175,9 @@ impl<C: Calls> Migrator<C> {
         let mut at = 0;
         let mut answer = Ok(());
         while at < turn.len() {
-            if dry_run || self.is_late(started, cpu) || answer.is_err() {
+            let is_late = self.is_late(started, cpu);
+            if dry_run || is_late || answer.is_err() {
+                self.unfinished = is_late && !dry_run;
                 outcomes.extend(turn[at..].iter().map(|m| unmoved(m, blocks, FailReason::Budget)));
                 break;
             }

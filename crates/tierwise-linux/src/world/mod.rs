@@ -431,7 +431,11 @@ impl<C: Calls> World for LiveWorld<C> {
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Infallibly<bool> {
         let now = self.time();
         let until = deadline.map_or(self.max_wait, |d| d.since(now)).min(self.max_wait);
-        let until = until.max(self.account.shortest_wait(now, self.config.interval));
+        let mut shortest = self.account.shortest_wait(now, self.config.interval);
+        if self.migrator.is_unfinished() && !self.account.cpu_budget.suspended() {
+            shortest = shortest.min(self.config.interval);
+        }
+        let until = until.max(shortest);
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
             Err(RecvTimeoutError::Disconnected) => Ok(false),

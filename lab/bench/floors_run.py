@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from tierguest import Guest
-from tierguest.configuration import configuration
 from tierguest.daemon import Tierwised
 from tierguest.files import read
 
 from .course import node_mib, watermarks_mib
+from .daemon import start_daemon
 from .hosts import prepare
 from .measure import counts
 from .mix_run import MIB, start_batch
 from .mix_watch import MixWatch
 from .neighbours import LEFT_MIB, RUN_S, floor_mib, neighbours
-from .policies import BUDGET_PERCENT, INSTALLED, LEARNING, POLICIES
+from .policies import POLICIES
 
 # The daemon of each policy: its budget as installed, and whether the tenants have floors.
 DAEMONS = {
@@ -75,8 +75,4 @@ def _daemon(guest: Guest, number: int, policy: str) -> Tierwised:
     installed, has_floors = DAEMONS[policy]
     floor = f"\nfloor = '{floor_mib(number) * 1024:.0f}KiB'" if has_floors else ""
     tenants = [(one.name, f"cgroup = '{one.name}'{floor}") for one in neighbours(number)]
-    config = configuration(guest, "tierwise", tenants, budget_percent=BUDGET_PERCENT, steer=True)
-    for line, other in (INSTALLED if installed else LEARNING).items():
-        assert line in config, f"{line!r} is not in the configuration"
-        config = config.replace(line, other)
-    return guest.tierwised(config)
+    return start_daemon(guest, tenants, installed)

@@ -5,27 +5,15 @@ from dataclasses import dataclass, field
 
 from tierguest import Guest
 from tierguest.cgroup import Cgroup
-from tierguest.configuration import configuration
 from tierguest.daemon import Tierwised
 from tierguest.files import write
 from tierguest.settings import NUMA_SCANNING
 
+from .daemon import start_daemon
 from .damos import end_damos, start_damos
 
 # A scan period of 0.1 s instead of 1 s, because runs are short.
 SCAN_PERIOD_MS = 100
-
-# A timed guest's CPU has its nominal speed, so a share of it means the same as elsewhere. Runs take
-# some ten seconds, and programs take minutes. The daemon must learn in a tenth of the time, and may
-# use ten times its default budget.
-BUDGET_PERCENT = 10.0
-LEARNING = {"cap_percent = 300.0": "cap_percent = 30.0"}
-# A daemon that steers moves and monitors nothing itself, and has no more than it has by default.
-INSTALLED = {
-    "interval_ms = 500": "interval_ms = 1000",
-    "budget_percent = 10.0": "budget_percent = 1.0",
-    "cap_percent = 300.0": "cap_percent = 3.0",
-}
 
 # The result is the daemon, if there is one, whose CPU time is counted.
 Start = Callable[[Guest, Cgroup, int], Tierwised | None]
@@ -68,11 +56,7 @@ def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
 def _tierwised(recipe: str, steer: bool = False) -> Start:
     def start(guest: Guest, group: Cgroup, _: int) -> Tierwised:
         tenants = [("program", f"cgroup = '{group.name}'")]
-        config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT, steer=steer)
-        for line, other in (INSTALLED if steer else LEARNING).items():
-            assert line in config, f"{line!r} is not in the configuration"
-            config = config.replace(line, other)
-        return guest.tierwised(config)
+        return start_daemon(guest, tenants, installed=steer, recipe=recipe, steer=steer)
 
     return start
 

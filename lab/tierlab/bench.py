@@ -24,7 +24,7 @@ from .errors import LabError
 from .guest import Guest
 from .job import Job
 from .kernel import SERIES, series
-from .paths import LAB, Paths, tested_program
+from .paths import BENCH_FILES, Paths, tested_program
 
 # Seconds of the host for all runs of a program. An idle machine takes six minutes, and a busy one
 # several times as long; for a long program the limit is multiplied by its factor.
@@ -249,7 +249,7 @@ def _measure(
         )
 
     outcome = guest.run(
-        Job(command, files={"bench": LAB / "bench"}),
+        Job(command, files=BENCH_FILES),
         TIMEOUT_S * program.times,
         on_event,
         results=logs,

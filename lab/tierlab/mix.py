@@ -13,7 +13,7 @@ from .errors import LabError
 from .guest import Guest
 from .job import Job
 from .kernel import SERIES
-from .paths import LAB, Paths, tested_program
+from .paths import BENCH_FILES, Paths, tested_program
 
 # Seconds of the host for all policies. An idle machine takes some twenty minutes, and a busy one
 # several times as long.
@@ -90,7 +90,7 @@ def run_policies(
             on_run(reported)
 
     outcome = Guest(paths, kernel, topology, boot.mode).run(
-        Job(command, files={"bench": LAB / "bench"}), TIMEOUT_S, on_event, results=logs
+        Job(command, files=BENCH_FILES), TIMEOUT_S, on_event, results=logs
     )
     if failures or outcome.exit_code != 0:
         reason = "; ".join(failures) or outcome.reason or f"status {outcome.exit_code}"

@@ -7,6 +7,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAB = REPOSITORY / "lab"
 
+# The bench's package and the daemon's unit, as a job has them.
+BENCH_FILES = {
+    "bench": LAB / "bench",
+    "tierwised.service": REPOSITORY / "packaging" / "tierwised.service",
+}
+
 # The programs under test, which a guest gets if they have been built. They are release builds,
 # because a debug build under emulation is another order of magnitude slower.
 TESTED_PROGRAMS = ("tierwised", "tierwise")

@@ -474,12 +474,17 @@ mod tests {
 
     /// A monitor whose kdamonds report without a command. The fake kdamonds have threads.
     fn traced(fake: &FakeDamon, budget: f64) -> DamonVaddr {
+        traced_for(fake, budget, Duration::from_millis(1))
+    }
+
+    /// The same with this aggregation interval, five of which are a turn.
+    fn traced_for(fake: &FakeDamon, budget: f64, interval: Duration) -> DamonVaddr {
         for (place, thread) in [(0, 70), (1, 71)] {
             fake.run(place, thread, 5);
             put(&fake.file(place, "state"), "off\n");
         }
-        let ms = Duration::from_millis(1);
-        let attrs = DamonAttrs { sampling: ms, aggregation: ms, ..DamonAttrs::default() };
+        let attrs =
+            DamonAttrs { sampling: interval, aggregation: interval, ..DamonAttrs::default() };
         let monitor = DamonVaddr::new(&fake.roots, Some(&fake.record), attrs, 2).unwrap();
         let region = HostRegion { start: 0, end: 4096, nr_accesses: 1, age: 0 };
         monitor.with_budget(budget).with_reports(Box::new(OneRegion(region)))
@@ -513,16 +518,17 @@ mod tests {
     fn turns_wait_until_they_are_paid() {
         let fake = FakeDamon::new(0);
         // So small a budget pays for nothing within a minute.
-        let (mut monitor, targets) = (traced(&fake, 1e-9), processes(&fake, 3));
-        // The most kdamonds that are on at a time. On a busy host the first turn may have ended by
-        // the last time.
+        let hour = Duration::from_secs(3600);
+        let (mut monitor, targets) = (traced_for(&fake, 1e-9, hour), processes(&fake, 3));
+        // The kdamonds that are on once one is, and some orders later: no turn ends meanwhile.
         let states = |monitor: &mut DamonVaddr, targets: &[MonitorTarget]| {
-            let on = (0..3).map(|_| {
+            let mut round = || {
                 monitor.set_targets(targets).unwrap();
                 monitor.collect(&mut AccessReport::default()).unwrap();
                 (0..2).filter(|&place| fake.text(place, "state") == "on").count()
-            });
-            on.max()
+            };
+            while round() == 0 {}
+            (0..3).map(|_| round()).max()
         };
         // The first turn has nothing to wait for, whatever its order costs.
         assert_eq!(states(&mut monitor, &targets), Some(1));

@@ -13,10 +13,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
+use tierwise_core::observe::TenantReading;
 use tierwise_core::units::{PageId, TierId, Timestamp};
 
 use super::blocks::Blocks;
 use super::exchange::{ExchangeDebt, Exchanged};
+use super::shifts::Shifts;
 use super::survey::Survey;
 use super::turns::{Turns, makes_room};
 use crate::error::Result;
@@ -85,6 +87,8 @@ pub struct Migrator<C> {
     turns: Turns,
     /// The last round had no time for all of its moves.
     unfinished: bool,
+    /// What moved since [`Migrator::correct`].
+    shifts: Shifts,
     /// Bytes per portion at this machine's pace.
     portion: u64,
     debt: ExchangeDebt,
@@ -108,11 +112,17 @@ impl<C: Calls> Migrator<C> {
             finishing: Vec::new(),
             turns: Turns::default(),
             unfinished: false,
+            shifts: Shifts::default(),
             portion: MIN_PORTION,
             debt: ExchangeDebt::default(),
             cpu: Duration::ZERO,
             spent: Duration::ZERO,
         }
+    }
+
+    /// Starts a round, which may have no moves.
+    pub fn start_round(&mut self) {
+        self.unfinished = false;
     }
 
     /// True if the last round had no time for all of its moves.
@@ -149,6 +159,11 @@ impl<C: Calls> Migrator<C> {
         (pages >= MEASURED).then(|| self.spent.div_f64(pages as f64))
     }
 
+    /// Corrects the tenants' memory by tier by what has moved since the last call.
+    pub fn correct(&mut self, host: &LinuxHost, tenants: &mut [TenantReading]) {
+        self.shifts.correct(host, tenants);
+    }
+
     /// Applies moves, or none in a dry run, and adds one outcome per move, in their order.
     ///
     /// # Errors
@@ -161,7 +176,6 @@ impl<C: Calls> Migrator<C> {
         out: &mut Vec<MoveOutcome>,
     ) -> Result<()> {
         let MoveContext { roots, host, blocks, survey } = context;
-        self.unfinished = false;
         if moves.is_empty() {
             return Ok(());
         }
@@ -298,6 +312,7 @@ impl<C: Calls> Migrator<C> {
     fn run(&mut self) -> Result<()> {
         let started = self.calls.now();
         let answer = self.mover.run(&mut self.calls, &self.requests, &mut self.moved);
+        self.shifts.add(&self.requests, &self.moved);
         let took = self.calls.now().since(started);
         if took > SLOW {
             self.portion = (self.portion / 2).max(MIN_PORTION);

@@ -17,6 +17,7 @@ impl<C: Calls> LiveWorld<C> {
             survey: &mut self.survey,
         };
         let applied = self.migrator.apply(moves, dry_run, context, out);
+        self.migrator.correct(&self.host, &mut self.tenants);
         self.account.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = applied {
             // Not fatal: a later plan may succeed.
@@ -40,6 +41,7 @@ impl<C: Calls> LiveWorld<C> {
             blocks: &mut self.blocks,
             survey: &mut self.survey,
         });
+        self.migrator.correct(&self.host, &mut self.tenants);
         self.account.cpu_budget.moving(self.migrator.take_cpu());
         if let Err(e) = finished {
             self.account.events.push(WorldEvent::Refused(e.to_string()));

@@ -8,7 +8,8 @@
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
 //! - `last_readings`: what was last read of processes that are monitored in turns.
 //! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
-//! - [`apply`]: turns a plan into system calls. `turns`: the order of its moves.
+//! - [`apply`]: turns a plan into system calls. `turns`: the order of its moves. `shifts`: what
+//!   they change of the tenants' memory until it is read again.
 //! - [`free_memory`]: reads free memory and computes unmanaged memory.
 //! - [`faults`]: counts what could not be read, and limits how much of it is logged.
 //! - [`cpu_budget`]: measures the daemon's CPU time, and lengthens intervals above the budget.
@@ -36,7 +37,8 @@ pub mod monitor;
 mod observe;
 pub mod projector;
 mod remember;
-pub mod survey;
+pub mod shifts;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -268,6 +270,11 @@ impl<C: Calls> LiveWorld<C> {
         self.blocks.len()
     }
 
+    /// True if the last round had no time for all moves of its plan.
+    pub fn is_moving(&self) -> bool {
+        self.migrator.is_unfinished()
+    }
+
     /// Bytes moved so far.
     pub fn moved_bytes(&self) -> u64 {
         self.migrator.moved_bytes()
@@ -398,6 +405,7 @@ impl<C: Calls> World for LiveWorld<C> {
 
     fn observe(&mut self, out: &mut Observation) -> Infallibly<()> {
         out.clear();
+        self.migrator.start_round();
         let now = self.time();
         self.account.read_cpu(now);
         let due = now >= self.next_survey && !self.account.cpu_budget.suspended();

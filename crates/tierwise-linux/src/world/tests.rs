@@ -292,8 +292,15 @@ fn memory_lifecycle_reaches_the_engine() {
         );
     }
 
+    let before = world.usage(TenantId(0)).to_vec();
     let moved = outcomes(&mut world, &pages, 1);
     assert_eq!(moved.len(), 8);
+    // The next decision must know of it, even if the next reading is far.
+    let pages_moved = 8 * BLOCK / crate::process::resident::PAGE_SIZE;
+    assert_eq!(
+        world.usage(TenantId(0)),
+        [before[0] - Pages(pages_moved), before[1] + Pages(pages_moved)]
+    );
     assert!(moved.iter().all(|o| o.result.is_ok() && o.from == Some(TierId(0))), "{moved:?}");
     assert_eq!(world.moved_bytes(), 8 * BLOCK);
     let again = outcomes(&mut world, &pages[..1], 1);
@@ -396,6 +403,7 @@ fn other_programs_do_not_end_the_round() {
     world.migrator.calls().others = 3;
     let moved = outcomes(&mut world, &pages, 1);
     assert!(moved.iter().all(|o| o.result.is_ok()), "{moved:?}");
+    assert!(!world.is_moving());
     // Beside nine others it ends before all have moved.
     world.migrator.calls().others = 9;
     let before = world.migrator.calls().clock;
@@ -404,6 +412,9 @@ fn other_programs_do_not_end_the_round() {
     assert!(moved.iter().any(|o| o.result == Err(FailReason::Budget)), "{moved:?}");
     let round = world.migrator.calls().clock - before;
     assert!((2..3).contains(&round.as_secs()), "{round:?}");
+    assert!(world.is_moving());
+    world.observe(&mut Observation::default()).unwrap();
+    assert!(!world.is_moving(), "this round has no moves");
 }
 
 #[test]

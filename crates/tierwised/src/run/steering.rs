@@ -196,6 +196,8 @@ impl Daemon {
             _ if waits => {}
             Some(reason) if steers => self.stop_steering(&reason),
             None if steers && self.steering.active.is_none() => self.take_kernel(),
+            // A plan under way ends first: its demotions were made for its promotions.
+            None if !steers && self.world.is_moving() => {}
             None if !steers && !self.steering.refusal.holds() => self.start_steering(),
             _ => {}
         }

@@ -1,7 +1,6 @@
 """The tests, and the groups of them that share a guest."""
 
 import importlib
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,9 +38,6 @@ class Group:
         return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
 
 
-# A boot takes six seconds, and this many tests some minutes.
-MOST_IN_A_GUEST = 20
-
 # Seconds for the start of Python in the guest, and for creating and removing the tests' objects.
 SLACK_S = 60.0
 
@@ -78,17 +74,9 @@ def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Gro
     for test in chosen:
         for kernel in kernels:
             found.setdefault((kernel, test.boot, test.share), []).append(test)
-    made = [Group(*key, part) for key, members in found.items() for part in _parts(members)]
     # The longest come first: with two guests at a time the whole run is then shorter.
+    made = [Group(*key, tuple(members)) for key, members in found.items()]
     return sorted(made, key=lambda group: -group.timeout_s)
-
-
-def _parts(tests: "list[Test]") -> "list[tuple[Test, ...]]":
-    """Returns the parts of a group that may be more guests than one: most tests have the same boot,
-    and in one guest they would take longer than all others beside it."""
-    parts = math.ceil(len(tests) / MOST_IN_A_GUEST)
-    longest = sorted(tests, key=lambda test: -test.timeout_s)
-    return [tuple(longest[part::parts]) for part in range(parts)]
 
 
 def _check_needs(test: "Test") -> None:

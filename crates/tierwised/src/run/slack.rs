@@ -28,6 +28,10 @@ const SILENCE: Duration = Duration::from_secs(30);
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const MAX_WAIT: Duration = Duration::from_secs(3600);
 
+/// The most time that steering waits for the end of a plan's moves. Of large tenants a plan may
+/// take minutes, and be followed by the next.
+const PLAN_ENDS: Duration = FIRST_WAIT;
+
 /// What is known of the tenants' slack.
 #[derive(Debug, Default)]
 pub(super) struct Slack {
@@ -35,6 +39,8 @@ pub(super) struct Slack {
     reports: BTreeMap<String, (Duration, Instant)>,
     /// The last time at which a limit bound after steering, and the wait that follows.
     bound: Option<(Instant, Duration)>,
+    /// The time from which moves alone have kept the daemon from steering.
+    moving: Option<Instant>,
 }
 
 impl Slack {
@@ -79,6 +85,16 @@ impl Slack {
             let (passed, wait) = (passed.as_secs(), wait.as_secs());
             format!("a limit bound {passed} s ago: the daemon steers when none did for {wait} s")
         })
+    }
+
+    /// Returns true if moves under way keep the daemon from steering: a plan's demotions were made
+    /// for its promotions. `binds` is true while a limit does.
+    pub(super) fn waits_for_moves(&mut self, binds: bool, is_moving: bool, now: Instant) -> bool {
+        if binds || !is_moving {
+            self.moving = None;
+            return false;
+        }
+        now.duration_since(*self.moving.get_or_insert(now)) < PLAN_ENDS
     }
 
     /// Returns why a service has no slack.
@@ -191,6 +207,18 @@ mod tests {
         assert_eq!(next_wait(s(40), s(80)), s(20));
         assert_eq!(next_wait(s(10), s(86_400)), FIRST_WAIT);
         assert_eq!(next_wait(MAX_WAIT, s(4000)), MAX_WAIT);
+    }
+
+    #[test]
+    fn moves_delay_steering_for_seconds() {
+        let (mut slack, start) = (Slack::default(), Instant::now());
+        let mut waits = |second, binds, is_moving| {
+            slack.waits_for_moves(binds, is_moving, start + Duration::from_secs(second))
+        };
+        assert!(waits(0, false, true) && waits(9, false, true));
+        assert!(!waits(10, false, true), "long enough");
+        assert!(!waits(11, true, true), "a limit binds");
+        assert!(waits(20, false, true) && !waits(21, false, false) && waits(30, false, true));
     }
 
     #[test]

@@ -191,14 +191,13 @@ impl Daemon {
         } else {
             Some(BOUND.to_owned())
         };
-        let waits = steers && self.world.is_releasing();
+        let is_moving = !steers && self.world.is_moving();
+        let waits = self.steering.slack.waits_for_moves(bound.is_some(), is_moving, Instant::now());
         match bound {
-            _ if waits => {}
+            _ if steers && self.world.is_releasing() => {}
             Some(reason) if steers => self.stop_steering(&reason),
             None if steers && self.steering.active.is_none() => self.take_kernel(),
-            // A plan under way ends first: its demotions were made for its promotions.
-            None if !steers && self.world.is_moving() => {}
-            None if !steers && !self.steering.refusal.holds() => self.start_steering(),
+            None if !steers && !waits && !self.steering.refusal.holds() => self.start_steering(),
             _ => {}
         }
     }

@@ -493,6 +493,7 @@ mod tests {
         assert_eq!(engine.pages().tier(PageId(0)), Some(TierId(0)));
         assert_eq!(engine.metrics().promote.success, 1);
     }
+
     #[test]
     fn late_moves_are_kept_while_possible() {
         let mut engine = two_tiers();

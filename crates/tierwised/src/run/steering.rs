@@ -182,6 +182,10 @@ impl Daemon {
         if !steers && self.activity.mode != DaemonMode::Manage {
             return;
         }
+        // Monitoring could not start again yet, and a limit that binds is to count once.
+        if steers && self.world.is_releasing() {
+            return;
+        }
         let config = &self.options.config;
         let may = !self.activity.paused && judgement::is_unbound(config);
         let bound = if may {
@@ -194,7 +198,6 @@ impl Daemon {
         let is_moving = !steers && self.world.is_moving();
         let waits = self.steering.slack.waits_for_moves(bound.is_some(), is_moving, Instant::now());
         match bound {
-            _ if steers && self.world.is_releasing() => {}
             Some(reason) if steers => self.stop_steering(&reason),
             None if steers && self.steering.active.is_none() => self.take_kernel(),
             None if !steers && !waits && !self.steering.refusal.holds() => self.start_steering(),

@@ -156,7 +156,7 @@ fn steering_waits_for_the_end_of_monitoring() {
     assert!(daemon.world.is_releasing() && daemon.activity.mode == DaemonMode::Steer);
     // The daemon answers meanwhile, and waits even if a limit binds.
     assert!(daemon.report_latency("a", 3.0, 1000).ok);
-    daemon.steer();
+    (0..5).for_each(|_| daemon.steer());
     assert!(daemon.snapshot().steering.is_none() && daemon.world.is_releasing());
     assert_eq!(fs::read_to_string(&scan_size).unwrap(), "256");
     drop(end);
@@ -166,6 +166,12 @@ fn steering_waits_for_the_end_of_monitoring() {
     daemon.steer();
     assert!(daemon.world.is_monitoring() && daemon.activity.manages(), "a limit binds");
     assert_eq!(fs::read_to_string(scan_size).unwrap(), "100");
+    // The limit bound once: the wait has not grown.
+    assert!(daemon.report_latency("a", 1.0, 1000).ok);
+    let (slack, config) = (&mut daemon.steering.slack, &daemon.options.config);
+    let page = tierwise_core::units::Bytes(4096);
+    let reason = slack.binding(config, |_| &[], page, false, Instant::now()).unwrap();
+    assert!(reason.contains("none did for 10 s"), "{reason}");
 }
 
 /// The group of a pod's container in the recorded machine.

@@ -349,6 +349,15 @@ impl Default for DamonAttrs {
     }
 }
 
+impl DamonAttrs {
+    /// Checks in an aggregation interval, at least one: the maximum of `nr_accesses`
+    /// (`damon_max_nr_accesses` in `mm/damon/core.c`).
+    pub fn max_accesses(&self) -> u32 {
+        let checks = self.aggregation.as_nanos() / self.sampling.as_nanos().max(1);
+        u32::try_from(checks).unwrap_or(u32::MAX).max(1)
+    }
+}
+
 /// The access signals that a policy requires. Each one costs time of the application or of a
 /// background core; none is on by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

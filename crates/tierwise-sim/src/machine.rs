@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use tierwise_core::observe::Capabilities;
+use tierwise_core::observe::{Capabilities, DamonAttrs};
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes};
 
@@ -83,6 +83,9 @@ pub struct Machine {
     /// CPUs. Threads beyond their number wait, and background work takes the time of the threads
     /// that no other CPU could run. `None`: there are always enough.
     pub cpus: Option<u32>,
+    /// DAMON stands for reference bits and samples, as it does on a live machine
+    /// ([`crate::monitor::damon`]). `None`: bits and samples are exact.
+    pub damon: Option<DamonAttrs>,
 }
 
 /// A published pair of tiers; sizes are the scenario's.
@@ -250,6 +253,7 @@ impl Machine {
             granule_order: 0,
             hardware: None,
             cpus: None,
+            damon: None,
         })
     }
 

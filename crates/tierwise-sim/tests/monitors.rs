@@ -16,6 +16,7 @@ use tierwise_core::world::World;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Schedule, SimulatedHost};
+use tierwise_sim::machine::Machine;
 use tierwise_sim::run::Prepared;
 use tierwise_sim::windows::{LoadedTrace, Part, Shape, Windows};
 use tierwise_sim::workload::Workload;
@@ -88,7 +89,10 @@ impl WindowSource for Steady {
 
 /// A host that runs the steady program with all memory fast and reports these signals.
 fn host(signals: Signals) -> SimulatedHost {
-    let machine = machine(4000, 4000);
+    host_on(machine(4000, 4000), signals)
+}
+
+fn host_on(machine: Machine, signals: Signals) -> SimulatedHost {
     let program = LoadedTrace::read(&mut steady(400), None, Shape::default()).unwrap();
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
@@ -179,6 +183,70 @@ fn damon_regions_find_the_hot_range() {
     };
     let found = (0..PAGES).filter(|&p| hot(p) == HOT.contains(&p)).count();
     assert!(found >= 950, "{found} of {PAGES} pages classified right: {last:?}");
+}
+
+/// As the live daemon has them: ticks instead of misses, and bits only when an interval is over.
+#[test]
+fn damon_stands_for_bits_and_samples() {
+    let attrs = DamonAttrs::default();
+    let damon = Machine { damon: Some(attrs), ..machine(4000, 4000) };
+    let signals = Signals { reference_bits: true, sample_period: 100, ..Signals::default() };
+    let mut host = host_on(damon, signals);
+    let (mut reports, mut ticks) = (0, vec![0; PAGES as usize]);
+    let mut obs = Observation::default();
+    for step in 1..=50 {
+        assert!(host.wait_until(Some(Timestamp(step * 50_000_000))).unwrap());
+        host.observe(&mut obs).unwrap();
+        // Every second observation ends an aggregation interval of 100 ms.
+        assert_eq!(obs.bits_unread, step % 2 == 1, "step {step}");
+        assert_eq!(obs.samples_are_ticks, step % 2 == 0);
+        assert_eq!(obs.samples.is_empty(), obs.bits_unread);
+        let misses: u64 = obs.tenants[0].misses.iter().sum();
+        assert_eq!(misses, obs.samples.len() as u64, "the daemon counts ticks only");
+        assert_eq!(obs.tenants[0].instructions, 0, "the daemon does not count instructions");
+        // The regions adapt in the first second.
+        if !obs.bits_unread && step > 20 {
+            reports += 1;
+            assert_eq!(obs.checks, attrs.max_accesses());
+            obs.samples.iter().for_each(|sample| ticks[sample.page.index()] += 1);
+            let mut sampled = BTreeSet::new();
+            sampled.extend(obs.samples.iter().map(|sample| sample.page));
+            let mut referenced = BTreeSet::new();
+            obs.referenced.for_each(|page| {
+                referenced.insert(page);
+            });
+            assert_eq!(sampled, referenced);
+        }
+    }
+    assert_eq!(reports, 15);
+    // A hot page is accessed in every sampling interval of 5 ms, a cold one in one of fourteen.
+    let mean = |pages: &mut dyn Iterator<Item = u32>| {
+        let counts: Vec<f64> = pages.map(|p| f64::from(ticks[p as usize])).collect();
+        counts.iter().sum::<f64>() / counts.len() as f64 / f64::from(reports)
+    };
+    let (hot, cold) = (mean(&mut HOT.clone()), mean(&mut (300..PAGES)));
+    assert!(hot > 15.0 && cold < 4.0, "{hot} ticks of a hot page, {cold} of a cold one");
+}
+
+/// A check is of one base page: a granule of 64 pages that is accessed once in a sampling interval
+/// is found in one check of 64.
+#[test]
+fn damon_checks_one_base_page() {
+    let found = |granule_order| {
+        let damon = Machine {
+            damon: Some(DamonAttrs::default()),
+            granule_order,
+            ..machine(4000 << granule_order, 4000 << granule_order)
+        };
+        let signals = Signals { sample_period: 100, ..Signals::default() };
+        let (mut host, mut samples) = (host_on(damon, signals), 0);
+        observe(&mut host, 2.0, |obs, _| {
+            samples += obs.samples.iter().filter(|s| !HOT.contains(&s.page.0)).count();
+        });
+        samples
+    };
+    // At least one tick is given for each page of a region that was found once.
+    assert!(found(6) * 2 < found(0), "{} against {}", found(6), found(0));
 }
 
 #[test]

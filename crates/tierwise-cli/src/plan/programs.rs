@@ -216,6 +216,7 @@ pub fn scenario(
             granule_order,
             hardware: None,
             cpus: None,
+            damon: None,
         },
         sizes: Vec::new(),
         costs: Costs::default(),

@@ -32,6 +32,9 @@ const HINT_FAULT_NS: u32 = 3800;
 /// at and kept, with 64 entries around each, in 29.3 ms.
 const SCAN_PTE_NS: u32 = 135;
 
+/// The daemon's monitoring in the guests (lab/guest/tierguest/configuration.py).
+const DAMON: &str = "[machine.damon]\nsampling_ms = 10\naggregation_ms = 200\n";
+
 /// `ZONE_DMA` on x86-64: 3,840 pages in each guest. They are part of the fast node, the first.
 pub const DMA_ZONE_MIB: f64 = 15.0;
 
@@ -108,6 +111,7 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     let resident = recorded.peak_resident.0;
     let footprint =
         if by_page { String::new() } else { format!("footprint = \"{}B\"", whole(resident)) };
+    let damon = if by_page { "" } else { DAMON };
     format!(
         "name = \"{name}\"\n\
          summary = \"a guest of the lab\"\n\
@@ -115,6 +119,7 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          instruction_ns = {:.4}\n\
          granule = \"{granule}B\"\n\
          cpus = {}\n\
+         {damon}\
          [costs]\n\
          migrate_page_ns = {MIGRATE_PAGE_NS}\n\
          hint_fault_ns = {HINT_FAULT_NS}\n\

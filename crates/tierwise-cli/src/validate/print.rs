@@ -194,8 +194,9 @@ Known causes of errors:
   fast memory only, and 82 million times in the recording; bc 81, 91 and 91 million times.
 - A client takes CPU time of its own. memcached and redis are scanned by their own run time, which
   the simulator takes to be all time.
-- The daemon's policies get exact samples and bits, where the daemon gets DAMON's checks. The
-  daemon's own CPU time is not simulated. A process that steers the kernel is not simulated either.
+- The daemon's policies get DAMON's checks, as the daemon does (`[machine.damon]` of a scenario). A
+  block's base pages are taken to be used alike. The daemon's own CPU time, and what its budget
+  makes it leave out, are not simulated. A process that steers the kernel is not simulated either.
 ";
 
 fn page(fidelity: &Fidelity, out: &mut impl Write) -> io::Result<()> {

@@ -51,6 +51,7 @@ pub fn machine() -> Machine {
         granule_order: 0,
         hardware: None,
         cpus: None,
+        damon: None,
     })
 }
 

@@ -239,6 +239,10 @@ impl SimulatedHost {
     }
 
     fn charge_scan(&mut self, scan: ScanCost) {
+        // The bits are DAMON's, whose checks are charged.
+        if self.machine.damon.is_some() {
+            return;
+        }
         let shootdowns = scan.cleared.div_ceil(u64::from(self.costs.batch_pages)) as f64;
         let tiers = self.topology.tiers.len() as f64;
         // A scan of lists is made by one kernel thread for each tier, which its timer wakes.
@@ -331,6 +335,20 @@ impl SimulatedHost {
             self.charge_stall(i, samples * self.costs.sample_ns);
             self.background(samples * self.costs.sample_read_ns);
         }
+    }
+
+    /// Reports and charges what DAMON found, if it stands for bits and samples.
+    pub(super) fn report_damon(&mut self) {
+        let checks = self.monitors.report_damon(
+            self.now,
+            &self.workloads,
+            &self.memory,
+            &self.signals,
+            &mut self.observation,
+        );
+        // A check clears the bit of one base page's entry, and reads it a sampling interval later.
+        let entry = self.kernel_costs().scan_entry.as_nanos() as f64;
+        self.background(2.0 * checks as f64 * entry);
     }
 
     /// Adds the misses of the next report to the heat map.

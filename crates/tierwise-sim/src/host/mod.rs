@@ -117,9 +117,13 @@ impl SimulatedHost {
         let mut memory = Memory::new(&topology, workloads.len());
         let reserve = |tier: &TierModel| tier.reserve.in_pages(machine.page_size);
         memory.set_reserve(machine.tiers.iter().map(reserve).collect());
+        let mut monitors = Monitors::new(workloads.len(), seed);
+        if let Some(attrs) = machine.damon {
+            monitors.monitor_with(attrs, 1 << machine.granule_order);
+        }
         Self {
             memory,
-            monitors: Monitors::new(workloads.len(), seed),
+            monitors,
             fresh: vec![Work::none(tiers); workloads.len()],
             stats: Stats::new(workloads.len(), tiers),
             utilisation: vec![0.0; tiers],
@@ -233,9 +237,13 @@ impl SimulatedHost {
             reading.misses.clear();
             // In a managed tier software cannot know which memory served a tenant's misses.
             let known = |m: f64| if self.managed.is_some() { 0 } else { m as u64 };
-            reading.misses.extend(work.misses.iter().map(|&m| known(m)));
+            let tiers = self.topology.ids().zip(&work.misses);
+            reading.misses.extend(tiers.map(|(tier, &misses)| {
+                self.monitors.take_ticks(i, tier).unwrap_or_else(|| known(misses))
+            }));
             reading.operations = work.operations as u64;
-            reading.instructions = work.instructions as u64;
+            let counts = self.machine.damon.is_none();
+            reading.instructions = if counts { work.instructions as u64 } else { 0 };
             let service = self.workloads[i].service();
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
             reading.cpus = self.workloads[i].cpus();
@@ -276,6 +284,7 @@ impl World for SimulatedHost {
             }
         }
         self.monitors.aggregate_regions(self.now, &self.signals, &mut self.observation);
+        self.report_damon();
         out.clear();
         std::mem::swap(out, &mut self.observation);
         out.move_cost = self.move_cost();

@@ -1,22 +1,24 @@
 //! Access monitoring: what software samples of a workload, computed from the windows on request.
 //!
 //! One file per access monitoring source: [reference](mod@reference) bits, [`hint_fault`]s, the
-//! hardware [`sampler`], DAMON-like [`regions`]. The costs are in [`crate::costs`]; the host
-//! charges them.
+//! hardware [`sampler`], DAMON-like [`regions`], and [`damon`], which stands for bits and samples
+//! as it does live. The costs are in [`crate::costs`]; the host charges them.
 
+pub mod damon;
 pub mod hint_fault;
 pub mod reference;
 pub mod regions;
 pub mod sampler;
 
-use tierwise_core::observe::{Observation, PageCount, Signals};
-use tierwise_core::units::PageId;
+use tierwise_core::observe::{DamonAttrs, Observation, PageCount, Signals};
+use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{Allocation, PageBacking};
 
 use crate::hash::mix;
 use crate::memory::Memory;
 use crate::workload::Workload;
 
+use damon::Damon;
 use hint_fault::HintFaults;
 use regions::Regions;
 use sampler::Sampler;
@@ -29,6 +31,8 @@ pub struct Monitors {
     /// Kind and order of every page that a workload ever had, by its local number.
     allocated: Vec<Vec<(PageBacking, u8)>>,
     regions: Regions,
+    /// If it stands for reference bits and samples.
+    damon: Option<Damon>,
     seed: u64,
 }
 
@@ -39,9 +43,15 @@ impl Monitors {
             faults: (0..workloads).map(|_| HintFaults::default()).collect(),
             samplers: (0..workloads).map(|i| Sampler::new(mix(seed ^ i as u64))).collect(),
             allocated: vec![Vec::new(); workloads],
-            regions: Regions::new(seed),
+            regions: Regions::new(seed, 1),
+            damon: None,
             seed,
         }
+    }
+
+    /// Lets DAMON stand for reference bits and samples. A simulated page has `frames` base pages.
+    pub fn monitor_with(&mut self, attrs: DamonAttrs, frames: u32) {
+        self.damon = Some(Damon::new(attrs, self.samplers.len(), frames, self.seed));
     }
 
     /// Returns a number in 0..1 that depends only on the seed and `what`, for injected faults.
@@ -117,17 +127,19 @@ impl Monitors {
             return;
         }
         workload.reported = to;
-        if signals.reference_bits || signals.dirty_bits {
+        if let Some(damon) = &mut self.damon {
+            damon.note(i, workload, from, to);
+        } else if signals.reference_bits || signals.dirty_bits {
             reference::report(workload, signals, from, to, observation);
         }
-        if signals.sample_period > 0 {
+        if signals.sample_period > 0 && self.damon.is_none() {
             self.samplers[i].report(workload, memory, signals.sample_period, from, to, observation);
         }
         if signals.exact_counts {
             count(workload, from, to, observation);
         }
         if signals.regions.is_some() {
-            self.regions.note(workload, from, to);
+            self.regions.note(workload, from, to, |local| workload.page(local));
         }
         if stale > 0.0 {
             self.forge(stale, memory, observation);
@@ -141,6 +153,29 @@ impl Monitors {
                 observation.referenced.set(PageId(page));
             }
         }
+    }
+
+    /// Reports what DAMON found, if it stands for bits and samples and the policy reads them.
+    /// Returns the number of its checks.
+    pub fn report_damon(
+        &mut self,
+        now: u64,
+        workloads: &[Workload],
+        memory: &Memory,
+        signals: &Signals,
+        observation: &mut Observation,
+    ) -> u64 {
+        let reads = signals.reference_bits || signals.sample_period > 0;
+        let Some(damon) = self.damon.as_mut().filter(|_| reads) else { return 0 };
+        let checks = damon.report(now, workloads, memory, observation);
+        observation.bits_unread = checks.is_none();
+        checks.unwrap_or(0)
+    }
+
+    /// A workload's misses in a tier as ticks since this was last asked, if DAMON stands for
+    /// samples.
+    pub fn take_ticks(&mut self, i: usize, tier: TierId) -> Option<u64> {
+        self.damon.as_mut().map(|damon| damon.take_ticks(i, tier))
     }
 
     /// Ends DAMON's aggregation intervals that are over.

@@ -7,7 +7,8 @@
 //!
 //! The pages checked are known only when a window is reported, so the checks of an interval are
 //! made then: a page is found accessed with the probability that one of its accesses falls into a
-//! sampling interval.
+//! sampling interval. A simulated page can stand for several base pages, of which a check is of
+//! one: they are taken to be accessed alike.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::observe::{DamonAttrs, Observation, Region};
@@ -19,18 +20,21 @@ use crate::workload::Workload;
 /// Regions and the accesses since the last aggregation.
 #[derive(Debug)]
 pub struct Regions {
+    /// In base pages.
     regions: Vec<Region>,
-    /// Accesses to each page in this aggregation interval.
+    /// Accesses to each simulated page in this aggregation interval.
     accesses: Vec<f32>,
     touched: PageBits,
     aggregated_at: u64,
     seed: u64,
     rounds: u64,
+    /// Base pages of a simulated page.
+    frames: u32,
 }
 
 impl Regions {
-    /// Starts without regions.
-    pub fn new(seed: u64) -> Self {
+    /// Starts without regions. A simulated page has `frames` base pages.
+    pub fn new(seed: u64, frames: u32) -> Self {
         Self {
             regions: Vec::new(),
             accesses: Vec::new(),
@@ -38,13 +42,21 @@ impl Regions {
             aggregated_at: 0,
             seed,
             rounds: 0,
+            frames,
         }
     }
 
-    /// Counts the accesses after the share `from` of a workload's window and not after `to`.
-    pub fn note(&mut self, workload: &Workload, from: f64, to: f64) {
+    /// Counts the accesses after the share `from` of a workload's window and not after `to`, at the
+    /// places that `place` gives the workload's pages.
+    pub fn note(
+        &mut self,
+        workload: &Workload,
+        from: f64,
+        to: f64,
+        place: impl Fn(u32) -> Option<PageId>,
+    ) {
         for access in &workload.window.accesses {
-            let Some(page) = workload.page(access.page) else { continue };
+            let Some(page) = place(access.page) else { continue };
             if page.index() >= self.accesses.len() {
                 self.accesses.resize(page.index() + 1, 0.0);
             }
@@ -55,16 +67,31 @@ impl Regions {
 
     /// Reports the regions if an aggregation interval is over.
     pub fn aggregate(&mut self, now: u64, attrs: &DamonAttrs, observation: &mut Observation) {
-        let interval = attrs.aggregation.as_nanos() as u64;
-        if now - self.aggregated_at < interval || self.accesses.is_empty() {
+        if self.intervals(now, attrs) == 0 {
             return;
         }
+        self.count(now, attrs);
+        self.start(now);
+        observation.regions.clear();
+        observation.regions.extend_from_slice(&self.regions);
+        self.merge(attrs);
+        self.split(attrs);
+    }
+
+    /// The aggregation intervals that are over since the last aggregation.
+    pub(super) fn intervals(&self, now: u64, attrs: &DamonAttrs) -> u64 {
+        let interval = (attrs.aggregation.as_nanos() as u64).max(1);
+        let over = (now - self.aggregated_at) / interval;
+        if self.accesses.is_empty() { 0 } else { over }
+    }
+
+    /// Makes the checks of one interval. Late aggregations are scaled to the interval for which
+    /// nr_accesses is defined.
+    pub(super) fn count(&mut self, now: u64, attrs: &DamonAttrs) {
         let samplings = (now - self.aggregated_at) as f64 / attrs.sampling.as_nanos() as f64;
-        self.aggregated_at = now;
         self.rounds += 1;
         self.cover(attrs);
-        // Late aggregations are scaled to the interval for which nr_accesses is defined.
-        let checks = (interval as f64 / attrs.sampling.as_nanos() as f64) as u32;
+        let checks = attrs.max_accesses();
         for i in 0..self.regions.len() {
             let found = (0..checks).filter(|&check| self.check(i, check, samplings)).count() as u32;
             let region = &mut self.regions[i];
@@ -72,12 +99,18 @@ impl Regions {
             region.age = if steady { region.age + 1 } else { 0 };
             region.nr_accesses = found;
         }
+    }
+
+    /// Starts an aggregation interval.
+    pub(super) fn start(&mut self, now: u64) {
+        self.aggregated_at = now;
         let accesses = &mut self.accesses;
         self.touched.drain(|page| accesses[page.index()] = 0.0);
-        observation.regions.clear();
-        observation.regions.extend_from_slice(&self.regions);
-        self.merge(checks / 10, attrs);
-        self.split(attrs);
+    }
+
+    /// The regions, in base pages.
+    pub(super) fn all(&self) -> &[Region] {
+        &self.regions
     }
 
     /// Returns true if a page of the region, chosen again for each check, was accessed in one
@@ -85,8 +118,9 @@ impl Regions {
     fn check(&self, region: usize, check: u32, samplings: f64) -> bool {
         let r = self.regions[region];
         let lot = mix(self.seed ^ self.rounds << 32 ^ u64::from(check) << 20 ^ region as u64);
-        let page = r.first.index() + (lot % u64::from(r.pages)) as usize;
-        let each = f64::from(self.accesses.get(page).copied().unwrap_or(0.0)) / samplings;
+        let page = (r.first.index() + (lot % u64::from(r.pages)) as usize) / self.frames as usize;
+        let accesses = f64::from(self.accesses.get(page).copied().unwrap_or(0.0));
+        let each = accesses / f64::from(self.frames) / samplings;
         // Accesses are spread evenly: with fewer than one per interval, that share of the intervals
         // has one.
         let phase = (mix(lot) >> 11) as f64 / (1u64 << 53) as f64;
@@ -95,7 +129,7 @@ impl Regions {
 
     /// Makes the regions cover all pages: evenly at first, then by stretching the last.
     fn cover(&mut self, attrs: &DamonAttrs) {
-        let pages = self.accesses.len() as u32;
+        let pages = self.base_pages();
         if self.regions.is_empty() {
             let each = pages.div_ceil(attrs.min_regions.max(1)).max(1);
             self.regions = (0..pages)
@@ -108,8 +142,14 @@ impl Regions {
         }
     }
 
-    fn merge(&mut self, threshold: u32, attrs: &DamonAttrs) {
-        let largest = (self.accesses.len() as u32 / attrs.min_regions.max(1)).max(1);
+    fn base_pages(&self) -> u32 {
+        self.accesses.len() as u32 * self.frames
+    }
+
+    /// Merges neighbours whose counts differ by a tenth of the maximum at most.
+    pub(super) fn merge(&mut self, attrs: &DamonAttrs) {
+        let threshold = attrs.max_accesses() / 10;
+        let largest = (self.base_pages() / attrs.min_regions.max(1)).max(1);
         self.regions.dedup_by(|next, kept| {
             let alike = next.nr_accesses.abs_diff(kept.nr_accesses) <= threshold;
             if !alike || kept.pages + next.pages > largest {
@@ -129,7 +169,8 @@ impl Regions {
         });
     }
 
-    fn split(&mut self, attrs: &DamonAttrs) {
+    /// Splits each region in two, while there are few.
+    pub(super) fn split(&mut self, attrs: &DamonAttrs) {
         if self.regions.len() as u32 > attrs.max_regions / 2 {
             return;
         }

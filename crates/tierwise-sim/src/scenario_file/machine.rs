@@ -1,6 +1,7 @@
 //! `[machine]`: a preset with sizes, or tiers described one by one.
 
 use tierwise_core::config::{ConfigError, Section};
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::topology::Topology;
 use tierwise_core::units::Bytes;
 
@@ -29,6 +30,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
     let granule_order = granule_order(section, page_size)?;
     // Zero would stand still; no machine has more CPUs than Linux allows (`NR_CPUS`).
     let cpus = section.whole("cpus", 1..=8192)?.map(|cpus| cpus as u32);
+    let damon = damon(&section.section("damon")?)?;
     let tables = section.sections("tier")?;
     let managed = ManagedTable::read(&section.section("hardware")?)?;
     let preset = PresetKeys::read(section)?;
@@ -51,8 +53,32 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
         granule_order,
         hardware,
         cpus,
+        damon,
     };
     Ok((machine, sizes))
+}
+
+/// Reads `[machine.damon]`: the intervals and the bounds of DAMON, if it stands for reference bits
+/// and samples.
+fn damon(table: &Section<'_>) -> Result<Option<DamonAttrs>, ConfigError> {
+    if !table.is_present() {
+        return Ok(None);
+    }
+    let default = DamonAttrs::default();
+    // The daemon's ranges (`monitor.sampling_ms`, `monitor.aggregation_ms`).
+    let sampling = table.millis_or("sampling_ms", default.sampling, 1..=10_000)?;
+    let aggregation = table.millis_or("aggregation_ms", default.aggregation, 1..=60_000)?;
+    if aggregation < sampling {
+        let problem = format!("found {aggregation:?}; allowed: at least sampling_ms, {sampling:?}");
+        return Err(table.error("aggregation_ms", problem));
+    }
+    // Three is the kernel's minimum; a million regions take as much memory as pages do.
+    let min_regions = table.whole_or("min_regions", default.min_regions.into(), 3..=1_000_000)?;
+    let max_regions =
+        table.whole_or("max_regions", default.max_regions.into(), min_regions..=1_000_000)?;
+    table.finish()?;
+    let (min_regions, max_regions) = (min_regions as u32, max_regions as u32);
+    Ok(Some(DamonAttrs { sampling, aggregation, min_regions, max_regions }))
 }
 
 fn page_size(section: &Section<'_>) -> Result<Bytes, ConfigError> {

@@ -58,6 +58,7 @@ use tierwise_core::migrate::Budget;
 use tierwise_core::units::Bandwidth;
 
 use crate::costs::Costs;
+use crate::machine::Machine;
 use crate::scenario::{Scenario, WorkloadSource, WorkloadSpec};
 
 /// Allowed seconds of virtual time: from a millisecond to 115 days, above which a number is a
@@ -83,8 +84,30 @@ impl Scenario {
         let costs = Costs::parse(&root.section("costs")?)?;
         let budget = budget(&root.section("budget")?)?;
         let workloads = workloads(&root, base, duration)?;
+        check_monitoring(&root, &machine, &workloads)?;
         root.finish()?;
         Ok(Self { name, summary, machine, sizes, costs, budget, workloads, duration })
+    }
+}
+
+/// Refuses DAMON beside a service, whose accesses are reported one by one.
+fn check_monitoring(
+    root: &Section<'_>,
+    machine: &Machine,
+    workloads: &[WorkloadSpec],
+) -> Result<(), ConfigError> {
+    let is_service =
+        |workload: &&WorkloadSpec| matches!(workload.source, WorkloadSource::Service(_));
+    match workloads.iter().find(is_service).filter(|_| machine.damon.is_some()) {
+        None => Ok(()),
+        Some(service) => {
+            let problem = format!(
+                "workload \"{}\" is a service, whose accesses are reported exactly; remove \
+                 [machine.damon], or the service",
+                service.name
+            );
+            Err(root.section("machine")?.error("damon", problem))
+        }
     }
 }
 

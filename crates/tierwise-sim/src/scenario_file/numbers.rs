@@ -33,6 +33,10 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("tier", "write_gbps", Some(("-30", "30"))),
     ("tier", "channels", Some(("-2", "2"))),
     ("tier", "reserve", NONE),
+    ("damon", "sampling_ms", Some(("-5", "5"))),
+    ("damon", "aggregation_ms", Some(("-100", "100"))),
+    ("damon", "min_regions", Some(("-10", "10"))),
+    ("damon", "max_regions", Some(("-1000", "1000"))),
     ("hardware", "ratio", Some(("-1", "1"))),
     ("hardware", "dedicated_share", PERCENT),
     ("budget", "bandwidth_mbps", Some(("-200", "200"))),
@@ -93,7 +97,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
 /// The files that read a scenario, with the tables that each reads.
 const SOURCES: &[(&str, &[&str])] = &[
     (include_str!("mod.rs"), &["", "budget"]),
-    (include_str!("machine.rs"), &["machine", "tier"]),
+    (include_str!("machine.rs"), &["machine", "tier", "damon"]),
     (include_str!("hardware.rs"), &["hardware"]),
     (include_str!("workload.rs"), &["workload"]),
     (include_str!("generator.rs"), &["generator"]),
@@ -154,6 +158,9 @@ fn scenario(table: &str, line: &str) -> String {
     let machine = match table {
         "tier" => tiers,
         "hardware" => format!("preset = \"dram-cxl\"\n[machine.hardware]\n{line}\n"),
+        "damon" => {
+            format!("preset = \"dram-cxl\"\nfast_share = 0.3\n[machine.damon]\n{line}\n")
+        }
         "machine" => format!("preset = \"dram-cxl\"\n{line}\n"),
         _ => "preset = \"dram-cxl\"\nfast_share = 0.3\n".to_owned(),
     };

@@ -171,6 +171,26 @@ fn sizes_that_make_no_machine_are_refused() {
 }
 
 #[test]
+fn damon_monitors_windows_and_no_service() {
+    let damon = "[machine.damon]\nsampling_ms = 10\naggregation_ms = 200\n";
+    let scenario = parse(&format!("{HEAD}{MACHINE}{damon}{WORKLOAD}")).unwrap();
+    let attrs = scenario.machine.damon.unwrap();
+    assert_eq!(attrs.aggregation, Duration::from_millis(200));
+    assert_eq!((attrs.max_accesses(), attrs.min_regions, attrs.max_regions), (20, 10, 1000));
+    let with = |keys: &str| machine_refusal(&format!("{MACHINE}[machine.damon]\n{keys}"));
+    assert_eq!(
+        with("sampling_ms = 300\n"),
+        "s.toml:6: machine.damon.aggregation_ms: found 100ms; allowed: at least sampling_ms, 300ms"
+    );
+    let few = with("min_regions = 20\nmax_regions = 10\n");
+    assert!(few.contains("damon.max_regions: found 10; allowed: a whole number from 20"), "{few}");
+    let service = "[[workload]]\nname = \"w\"\nclass = \"latency-critical\"\nslo_ms = 20\n\
+                   [workload.service]\npreset = \"redis\"\ntraces = \"t\"\nload = 0.5\n";
+    let refused = refusal(&format!("duration_s = 5\n{HEAD}{MACHINE}{damon}{service}"));
+    assert!(refused.contains("workload \"w\" is a service"), "{refused}");
+}
+
+#[test]
 fn a_wrong_preset_or_none_is_refused() {
     assert_eq!(
         machine_refusal("[machine]\npreset = \"dram-clx\"\nfast = \"1MiB\"\n"),

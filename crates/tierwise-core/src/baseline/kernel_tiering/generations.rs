@@ -15,6 +15,7 @@
 //! | a page that aging has made younger moves to its generation when eviction meets it | `sort_folio` |
 //! | a page of the lower zone is evicted when no other is in the oldest generation | `scan_folios` |
 //! | a page accessed since its bit was last read is kept, and so are accessed neighbours | `folio_check_references`, `lru_gen_look_around`, `lru_gen_set_refs` |
+//! | 6.12: an isolated page whose bit a walk has cleared is kept (7.3 leaves its bit alone) | `folio_update_gen`, `shrink_folio_list` (7.3: `get_pfn_folio`) |
 //! | a kept page is never put into the oldest generation | `evict_folios` |
 //!
 //! A page table of the kernel has 512 entries of neighbouring addresses. The engine knows pages by
@@ -251,6 +252,11 @@ impl Generations {
         pages: &PageTable,
     ) {
         let state = folios.state(page);
+        if release == Release::V6_12 && state.generation == NONE {
+            // `folio_update_gen`, for `shrink_folio_list`: eviction has the page, and keeps it.
+            state.referenced = true;
+            return;
+        }
         if release == Release::V7_3 && !state.referenced && !state.workingset {
             (state.referenced, state.refs) = (true, 0);
             return;
@@ -339,7 +345,9 @@ impl Generations {
         self.drop_empty(folios);
         for page in isolated {
             evicted.isolated += pages.frames(page);
-            if pages.take_referenced(page) {
+            if release == Release::V6_12 && folios.state(page).referenced {
+                self.keep(page, release, folios, pages);
+            } else if pages.take_referenced(page) {
                 self.look_around(page, release, folios, pages);
                 self.keep(page, release, folios, pages);
             } else {

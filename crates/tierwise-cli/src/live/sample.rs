@@ -127,6 +127,7 @@ pub fn with_pod() -> Snapshot {
         container: Some("db".into()),
         qos_class: "Burstable".into(),
         class: Some("gold".into()),
+        claim_bytes: None,
         asked_floor_bytes: Some(4 * GIB),
         problems: vec!["weight: found \"0\"; allowed: 1 to 10000".into()],
     };
@@ -140,6 +141,9 @@ pub fn with_pod() -> Snapshot {
         pods: 12,
         containers: 15,
         refused: 0,
+        capacity_bytes: 60 * GIB,
+        claims: 2,
+        claimed_bytes: 6 * GIB,
         answers: 60,
         slowest_answer_ms: 0.25,
     });

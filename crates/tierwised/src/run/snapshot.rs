@@ -174,6 +174,7 @@ fn pod(pod: &PodTenant) -> PodView {
         container: pod.container.clone(),
         qos_class: pod.qos.clone(),
         class: pod.class.clone(),
+        claim_bytes: pod.claim,
         asked_floor_bytes: pod.asked_floor,
         problems: pod.problems.clone(),
     }

@@ -154,6 +154,10 @@ pub struct TenantView {
     pub memory_pressure_percent: Option<f64>,
     /// Part of its sampled accesses that lay in the fastest tier, 0 to 1.
     pub fast_access_ratio: Option<f64>,
+    /// Part of its accesses that a GiB more of the fastest tier would serve, 0 to 1, if it had its
+    /// hottest memory there. By the policy's classes of similar hotness, if it counts accesses.
+    #[serde(default)]
+    pub next_gib_ratio: Option<f64>,
     /// Thrash events: pages demoted soon after their promotion.
     pub thrash_events: u64,
     /// The rule that set its share, as text.

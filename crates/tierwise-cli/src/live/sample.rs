@@ -109,6 +109,7 @@ fn shop() -> TenantView {
         latency_problem: None,
         memory_pressure_percent: Some(1.5),
         fast_access_ratio: Some(0.875),
+        next_gib_ratio: Some(0.0625),
         thrash_events: 4,
         causes: vec![
             cause("because its tenant's share grew", 3000, 0),

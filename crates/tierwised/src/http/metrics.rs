@@ -349,6 +349,14 @@ pub(super) const METRICS: &[Metric] = &[
         "Part of the tenant's sampled accesses that lay in the fastest tier.",
         |s, out| known(s, out, |tenant| tenant.fast_access_ratio),
     ),
+    gauge(
+        "tenant_next_gib",
+        "ratio",
+        OF_TENANT,
+        "Part of the tenant's accesses that a GiB more of the fastest tier would serve, if it had \
+         its hottest memory there.",
+        |s, out| known(s, out, |tenant| tenant.next_gib_ratio),
+    ),
     counter(
         "tenant_thrash_events",
         "",

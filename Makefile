@@ -13,7 +13,8 @@ SCENARIOS := scenarios/recorded/*.toml
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
 	bench record test-python test-emt test-dashboard test-fleet fleet-test fleet-bench lab \
 	lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
-	package-deb package-tarball package-image package-crates release check-release \
+	package-deb package-tarball package-image package-image-dra package-crates release \
+	check-release \
 	test-packages test-packages-dev needs-packages needs-cargo needs-run needs-text \
 	needs-test needs-python needs-emt needs-browser needs-fleet needs-go needs-lab clean
 
@@ -49,7 +50,8 @@ help:
 	@echo "make docs            generate docs/cli.md, run the tutorials and build the documentation's"
 	@echo "                     pages into target/site"
 	@echo "make packages        make every package in dist/ (docs/install.md); package-wheel,"
-	@echo "                     package-wheel-emt, package-deb, package-tarball, package-image and"
+	@echo "                     package-wheel-emt, package-deb, package-tarball, package-image,"
+	@echo "                     package-image-dra (needs Go) and"
 	@echo "                     package-crates make one"
 	@echo "make test-packages   use every package in dist/ in a place without the sources"
 	@echo "make release         make all of them and their checksums, the same bytes every time"
@@ -88,12 +90,14 @@ test: needs-test lint pure deny recorder docs-check needs-packages needs-python 
 test-install: needs-install recorder
 	scripts/test-install.sh
 
-PACKAGES := wheel wheel-emt deb tarball image crates
+PACKAGES := wheel wheel-emt deb tarball image image-dra crates
 
 packages: $(PACKAGES:%=package-%)
 
 $(PACKAGES:%=package-%): package-%: needs-packages
 	scripts/release/$*.sh
+
+package-image-dra: needs-go
 
 # A release is of a commit, and of nothing that an earlier one left.
 release:
@@ -125,6 +129,7 @@ test-fleet: needs-cargo needs-fleet
 	$(FLEET) --start-directory fleet/tests
 
 fleet-test: test-fleet needs-go
+	cd kubernetes/dra && go vet ./... && go test ./...
 	$(FLEET) --start-directory fleet/long
 
 # The delay that the daemon adds to the start of a container (docs/kubernetes.md).

@@ -30,15 +30,17 @@ nri = "{directory}/nri.sock"
 """
 
 
-def wait_for(what: str, found: Callable[[], bool], *programs: Program) -> None:
+def wait_for(
+    what: str, found: Callable[[], bool], *programs: Program, patience: float = PATIENCE
+) -> None:
     """Waits until something holds, and fails if a program ends meanwhile."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience
     while not found():
         for program in programs:
             program.alive()
         if time.monotonic() > deadline:
             lines = "\n".join(f"{p.name}:\n{p.output()[-3000:]}" for p in programs)
-            raise AssertionError(f"{what}: not within {PATIENCE:.0f} s\n{lines}")
+            raise AssertionError(f"{what}: not within {patience:.0f} s\n{lines}")
         time.sleep(0.05)
 
 

@@ -31,7 +31,10 @@ PACKAGES = {
 }
 
 # The modules of programs, each with the version that the tests were written with.
-MODULES = {"helm": "helm.sh/helm/v4/cmd/helm@v4.3.1"}
+MODULES = {
+    "helm": "helm.sh/helm/v4/cmd/helm@v4.3.1",
+    "kwok": "sigs.k8s.io/kwok/cmd/kwok@v0.8.0",
+}
 
 # Kubernetes, whose staging modules have the same numbers below v0.
 KUBERNETES = "1.37.2"
@@ -98,8 +101,17 @@ def _kubernetes_module(step: str, directory: Path) -> None:
 
 def own(name: str) -> Path:
     """Builds the Go program fleet/NAME, which takes a second if it is built."""
+    return _built(name, REPOSITORY / "fleet" / name)
+
+
+def driver() -> Path:
+    """Builds the driver of the chart, kubernetes/dra."""
+    return _built("tierwise-dra", REPOSITORY / "kubernetes" / "dra")
+
+
+def _built(name: str, directory: Path) -> Path:
     program = TARGET / "go" / name
-    _go(name, ["build", "-trimpath", "-o", program, "."], REPOSITORY / "fleet" / name)
+    _go(name, ["build", "-trimpath", "-o", program, "."], directory)
     return program
 
 

@@ -17,7 +17,7 @@ fi
 # Seeds, traces, models and pictures are data; the lock file has names of packages.
 git ls-files -z -- ':!:crates/tierwise-fuzz/seeds' ':!:tests/fixtures' ':!:*.twt' ':!:*.onnx' \
     ':!:crates/tierwise-trace/tests/foreign' \
-    ':!:*.svg' ':!:*.png' ':!:Cargo.lock' ':!:models' |
+    ':!:*.svg' ':!:*.png' ':!:Cargo.lock' ':!:*go.sum' ':!:models' |
     xargs -0 "$venv/bin/codespell" --ignore-words .codespell-ignore
 "$venv/bin/md-dead-link-check" --config .md-dead-link-check.toml
 "${PYTHON:-python3}" scripts/style.py

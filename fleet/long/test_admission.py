@@ -3,16 +3,12 @@
 No kubelet and no scheduler run, so pods stay pending.
 """
 
-import json
-import os
-import subprocess
 import unittest
 
-from fleet.chart import CHART, rendered
-from fleet.machine import PlaceTest, free_ports, wait_for
-from fleet.parts import debian, kubernetes
+from fleet.cluster import ClusterTest
+from fleet.machine import wait_for
 
-VALUES = {
+VALUES: dict[str, object] = {
     "classes": [
         {"name": "default", "maxFloor": "1Gi", "maxWeight": 200},
         {"name": "gold", "floor": "4Gi", "maxFloor": "8Gi", "weight": 400, "minP99Ms": 2},
@@ -72,81 +68,8 @@ CLASSES: list[tuple[dict[str, object], str]] = [
 ]
 
 
-class AdmissionTest(PlaceTest):
+class AdmissionTest(ClusterTest):
     """One API server, with the chart in it."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.api, client, peer = free_ports(3)
-        etcd = f"http://127.0.0.1:{client}"
-        database = self.program(
-            "etcd",
-            [
-                debian("etcd-server"),
-                f"--data-dir={self.directory / 'etcd'}",
-                f"--listen-client-urls={etcd}",
-                f"--advertise-client-urls={etcd}",
-                f"--listen-peer-urls=http://127.0.0.1:{peer}",
-            ],
-        )
-        key = self.directory / "accounts.key"
-        subprocess.run(["openssl", "genrsa", "-out", key], check=True, capture_output=True)
-        (self.directory / "tokens").write_text("admin-token,admin,1,system:masters\n")
-        server = self.program(
-            "kube-apiserver",
-            [
-                kubernetes("kube-apiserver"),
-                f"--etcd-servers={etcd}",
-                f"--secure-port={self.api}",
-                "--bind-address=127.0.0.1",
-                f"--cert-dir={self.directory / 'certificates'}",
-                f"--token-auth-file={self.directory / 'tokens'}",
-                "--authorization-mode=RBAC",
-                "--service-account-issuer=tierwise.test",
-                f"--service-account-key-file={key}",
-                f"--service-account-signing-key-file={key}",
-                # No controller makes the account of a namespace here.
-                "--disable-admission-plugins=ServiceAccount",
-            ],
-        )
-        wait_for("the API server", self.ready, database, server)
-        wait_for("a namespace", lambda: "default" in self.kubectl("get", "namespaces"), server)
-
-    def ready(self) -> bool:
-        """True if the API server serves all that it has."""
-        return self.kubectl("get", "--raw", "/readyz") == "ok"
-
-    def kubectl(self, *words: str, given: object = None) -> str:
-        """Runs kubectl, and returns all that it printed."""
-        server = f"--server=https://127.0.0.1:{self.api}"
-        command = [kubernetes("kubectl"), server, "--token=admin-token"]
-        command += ["--insecure-skip-tls-verify=true", f"--cache-dir={self.directory / 'cache'}"]
-        done = subprocess.run(
-            [*map(str, command), *words],
-            input=json.dumps(given) if given is not None else None,
-            env={**os.environ, "KUBECONFIG": os.devnull},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.stdout + done.stderr
-
-    def install(self) -> None:
-        """Installs the chart with the test's values."""
-        self.assertIn("created", self.kubectl("create", "-f", str(CHART / "crds")))
-        (self.directory / "rendered.yaml").write_text(rendered(VALUES))
-
-        def applied() -> bool:
-            self.kubectl("apply", "-f", str(self.directory / "rendered.yaml"))
-            return "gold" in self.kubectl("get", "fastmemoryclasses")
-
-        # The API server serves a new resource after a moment.
-        wait_for("the chart", applied)
-
-    def refusal(self, given: object) -> str:
-        """Returns the reason why the API server refuses an object; nothing if it does not."""
-        found = self.kubectl("create", "--dry-run=server", "-f", "-", given=given)
-        return "" if "created (server dry run)" in found else found
 
     def pod(self, annotations: dict[str, str]) -> dict[str, object]:
         """Returns a pod with two containers and these annotations."""
@@ -165,7 +88,7 @@ class AdmissionTest(PlaceTest):
     def test_server_admits_and_refuses_as_documented(self) -> None:
         """Each annotation and each class that is wrong is refused with its reason."""
         for_class = {"apiVersion": "tierwise.io/v1alpha1", "kind": "FastMemoryClass"}
-        self.install()
+        self.install(VALUES)
         applied = self.kubectl("apply", "-f", str(self.directory / "rendered.yaml"))
         self.assertNotIn("rror", applied)
         # The policies hold a moment after they are created.
@@ -184,7 +107,7 @@ class AdmissionTest(PlaceTest):
         """A pod that was there before the policies can still be changed in other respects."""
         wrong = self.pod({"tierwise.io/weight": "99999"})
         self.assertIn("created", self.kubectl("create", "-f", "-", given=wrong))
-        self.install()
+        self.install(VALUES)
         new = self.pod({"tierwise.io/weight": "0"})
         wait_for("the policies", lambda: "allowed is 1 to 10000" in self.refusal(new))
         self.assertIn("labeled", self.kubectl("label", "pod", "a", "app=shop"))

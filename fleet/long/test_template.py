@@ -7,7 +7,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from fleet.chart import CHART, Refused, lint, rendered
+from fleet.chart import CHART, DIGEST, Refused, lint, rendered
 from fleet.parts import REPOSITORY, tested
 
 # Every part of the chart that is off by default.
@@ -33,6 +33,12 @@ ALL: dict[str, object] = {
     ],
 }
 
+# The driver, whose image has no default either.
+DRA: dict[str, object] = {"dra": {"enabled": True, "image": {"digest": DIGEST}}}
+
+# What the driver brings for each mode.
+ACCOUNT = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+
 # Values, and a part of the reason why helm refuses them.
 WRONG: list[tuple[dict[str, object], str]] = [
     ({"image": {"digest": "latest"}}, "digest"),
@@ -44,6 +50,11 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"pods": "some"}, "pods"),
     ({"metrics": {"port": 80}}, "port"),
     ({"privileged": True}, "privileged"),
+    ({"reservePercent": 101}, "reservePercent"),
+    ({"dra": {"enabled": True}}, "digest"),
+    ({"dra": {"mode": "webhook"}}, "mode"),
+    ({"dra": {"maxClaim": "8GB"}}, "maxClaim"),
+    ({"dra": {"kubeletDirectory": "kubelet"}}, "kubeletDirectory"),
 ]
 
 
@@ -118,6 +129,32 @@ class TemplateTest(unittest.TestCase):
         self.assertEqual(set(found), base | policies | more)
         rules = (CHART / "files" / "rules.yaml").read_text()
         self.assertIn(textwrap.indent(rules, "  ").rstrip(), found["PrometheusRule"])
+
+    def test_token_is_mounted_in_the_driver_alone(self) -> None:
+        """The driver has its account's token and no capability, and the daemon has no token."""
+        pod = documents(rendered(DRA, "--kube-version", "1.37.2"))["DaemonSet"]
+        self.assertIn("automountServiceAccountToken: false", pod)
+        at = "mountPath: /var/run/secrets/kubernetes.io/serviceaccount"
+        self.assertEqual(pod.count(at), 1)
+        daemon, driving = pod.split("- name: dra\n")
+        self.assertNotIn(at, daemon)
+        driving = driving.split("volumes:")[0]
+        self.assertIn("drop: [ALL]", driving)
+        self.assertIn("readOnlyRootFilesystem: true", driving)
+        self.assertNotIn("add:", driving)
+        self.assertNotIn("/sys", driving)
+
+    def test_mode_of_the_driver_follows_the_version(self) -> None:
+        """Clusters without claims of capacity get the extended resource."""
+        for version, mode in (("1.36.0", "claims"), ("1.35.9", "extended-resource")):
+            with self.subTest(version=version):
+                found = documents(rendered(DRA, "--kube-version", version))
+                self.assertIn(f"-mode={mode}", found["DaemonSet"])
+                classes = {"DeviceClass"} if mode == "claims" else set()
+                more = set(found) - set(documents(rendered({})))
+                self.assertEqual(more, ACCOUNT | classes)
+                writes = "nodes/status" in found["ClusterRole"]
+                self.assertEqual(writes, mode == "extended-resource")
 
     def test_wrong_values_are_refused(self) -> None:
         """The schema names the value that is wrong."""

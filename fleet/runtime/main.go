@@ -6,6 +6,7 @@
 //
 //	plugins        the number of plugins that were synchronized since the start
 //	churn N        starts N pods, and ends the oldest while more than -live run
+//	start NS NAME UID  starts a pod of this namespace, name and unique id
 //
 // It ends at the end of its input.
 package main
@@ -114,8 +115,18 @@ func (r *Runtime) command(words []string) (Answer, error) {
 			return Answer{}, fmt.Errorf("churn: found %q; allowed: a whole number from 1", words[1])
 		}
 		return r.churn(count), nil
+	case len(words) == 4 && words[0] == "start":
+		pod, box := r.next()
+		pod.Namespace, pod.Name, pod.Uid, pod.Annotations = words[1], words[2], words[3], nil
+		if _, err := r.start(pod, box); err != nil {
+			return Answer{}, err
+		}
+		answer := r.answer()
+		answer.Started = 1
+		return answer, nil
 	}
-	return Answer{}, fmt.Errorf("found %q; allowed: plugins, churn N", strings.Join(words, " "))
+	return Answer{}, fmt.Errorf("found %q; allowed: plugins, churn N, start NS NAME UID",
+		strings.Join(words, " "))
 }
 
 func (r *Runtime) answer() Answer {
@@ -150,7 +161,7 @@ func (r *Runtime) churn(count int) Answer {
 	took := make([]time.Duration, 0, count)
 	failed := 0
 	for range count {
-		delay, err := r.start()
+		delay, err := r.start(r.next())
 		took = append(took, delay)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "runtime:", err)
@@ -175,8 +186,7 @@ func (r *Runtime) churn(count int) Answer {
 
 // Start reports a pod and its container, as RunPodSandbox, CreateContainer and StartContainer of
 // the CRI service do, and returns the time that these calls took.
-func (r *Runtime) start() (time.Duration, error) {
-	pod, box := r.next()
+func (r *Runtime) start(pod *api.PodSandbox, box *api.Container) (time.Duration, error) {
 	ctx := context.Background()
 	before := time.Now()
 	// The CRI service holds it in each of its requests, so that a new plugin misses no event.

@@ -41,6 +41,14 @@ PANELS = [
         "stat",
     ),
     Panel(
+        "Claimed of what can be claimed",
+        "percentunit",
+        [("tierwise:cluster_claimed:bytes / tierwise:cluster_claimable:bytes", "claimed")],
+        6,
+        "stat",
+        "The scheduler places no pod with a claim on a node where all is claimed.",
+    ),
+    Panel(
         "Floors not held",
         "bytes",
         [("sum(tierwise:tenant_floor_missing:bytes)", "missing")],
@@ -62,6 +70,22 @@ PANELS = [
         [('topk(10, tierwise:tenant_fast:bytes{instance=~"$node"})', "{{tenant}}")],
     ),
     Panel(
+        "Which namespaces hold fast memory",
+        "bytes",
+        [
+            ("tierwise:namespace_fast:bytes", "{{namespace}}"),
+            ("tierwise:namespace_floor_idle:bytes", "idle floors of {{namespace}}"),
+        ],
+    ),
+    Panel(
+        "Claims by node",
+        "bytes",
+        [
+            ('tierwise_pods_claimed_bytes{instance=~"$node"}', "{{instance}}"),
+            ('tierwise_pods_capacity_bytes{instance=~"$node"}', "{{instance}}: can be claimed"),
+        ],
+    ),
+    Panel(
         "Who misses fast memory most",
         "percentunit",
         [
@@ -71,6 +95,12 @@ PANELS = [
             )
         ],
         about="Part of the accesses in fast memory: the lowest would gain most from more of it.",
+    ),
+    Panel(
+        "Who would gain most from more",
+        "percentunit",
+        [('topk(10, tierwise_tenant_next_gib_ratio{instance=~"$node"})', "{{tenant}}")],
+        about="Part of the accesses that a GiB more of fast memory would serve.",
     ),
     Panel(
         "Floors not held, by tenant",
@@ -113,7 +143,10 @@ PANELS = [
     Panel(
         "Memory moved",
         "Bps",
-        [('rate(tierwise_moved_bytes_total{instance=~"$node"}[5m])', "{{instance}}")],
+        [
+            ('rate(tierwise_moved_bytes_total{instance=~"$node"}[5m])', "{{instance}}"),
+            ("tierwise:cluster_moved:bytes_per_second", "all nodes"),
+        ],
     ),
     Panel(
         "Moves that failed",

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git clone --quiet "$PWD" "$work/another-place"
 cd "$work/another-place"
-for package in ${CHECKED:-wheel wheel-emt deb tarball image crates}; do
+for package in ${CHECKED:-wheel wheel-emt deb tarball image image-dra crates}; do
     env --unset=CARGO_TARGET_DIR --unset=DIST "scripts/release/$package.sh"
 done
 cd dist

@@ -82,6 +82,15 @@ archive() {
         --mtime="@$SOURCE_DATE_EPOCH" --create .
 }
 
+# oci_image TITLE ENTRYPOINT DESCRIPTION: puts the image of $work/root into dist/.
+oci_image() {
+    archive "$work/root" > "$work/layer.tar"
+    mkdir "$work/layout"
+    TITLE=$1 ENTRYPOINT=$2 DESCRIPTION=$3 CREATED_BY=$0 REVISION=$(git rev-parse HEAD) \
+        VERSION=$version python3 scripts/release/oci_layout.py "$work/layer.tar" "$work/layout"
+    archive "$work/layout" > "$dist/$1-$version-oci.tar"
+}
+
 # What the first comparison needs, of a few megabytes: a key-value store, a database and a graph
 # kernel; and the scenarios whose programs are generated.
 FIRST_PROGRAMS="redis-ycsb-c sqlite-memory graph-tc-kron"

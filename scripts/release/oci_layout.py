@@ -2,7 +2,8 @@
 """Writes an OCI image layout of one layer: oci_layout.py LAYER.tar DIRECTORY.
 
 The form is that of the OCI image specification 1.1 (image-layout.md, manifest.md, config.md). The
-result depends on the layer and on the environment: VERSION, REVISION, SOURCE_DATE_EPOCH.
+result depends on the layer and on the environment: TITLE, DESCRIPTION, ENTRYPOINT, CREATED_BY,
+VERSION, REVISION, SOURCE_DATE_EPOCH.
 """
 
 import gzip
@@ -18,7 +19,6 @@ LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
-NAME = "localhost/tierwised"
 
 
 def digest(content: bytes) -> str:
@@ -42,10 +42,10 @@ def labels(created: str) -> dict[str, str]:
     """The annotations that the OCI specification names (annotations.md)."""
     about = {
         "created": created,
-        "description": "Shares this host's fast and slow memory among its tenants",
+        "description": os.environ["DESCRIPTION"],
         "licenses": "Apache-2.0 OR MIT",
         "revision": os.environ["REVISION"],
-        "title": "tierwised",
+        "title": os.environ["TITLE"],
         "version": os.environ["VERSION"],
     }
     return {f"org.opencontainers.image.{key}": value for key, value in about.items()}
@@ -57,13 +57,13 @@ def config(created: str, layer: bytes) -> dict[str, Any]:
         "os": "linux",
         "created": created,
         "config": {
-            "Entrypoint": ["/usr/sbin/tierwised"],
+            "Entrypoint": [os.environ["ENTRYPOINT"]],
             "Env": ["PATH=/usr/sbin:/usr/bin"],
             "Labels": labels(created),
             "WorkingDir": "/",
         },
         "rootfs": {"type": "layers", "diff_ids": [digest(layer)]},
-        "history": [{"created": created, "created_by": "scripts/release/image.sh"}],
+        "history": [{"created": created, "created_by": os.environ["CREATED_BY"]}],
     }
 
 
@@ -83,7 +83,7 @@ def main() -> None:
     described["annotations"] = {
         # The short form is OCI's, the long one containerd's.
         "org.opencontainers.image.ref.name": os.environ["VERSION"],
-        "io.containerd.image.name": f"{NAME}:{os.environ['VERSION']}",
+        "io.containerd.image.name": f"localhost/{os.environ['TITLE']}:{os.environ['VERSION']}",
     }
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": [described]}
     (layout / "index.json").write_bytes(encoded(index))

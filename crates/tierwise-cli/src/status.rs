@@ -229,6 +229,7 @@ mod tests {
         let text = text(&snapshot);
         for part in [
             "It follows 12 pods with 15 containers by NRI of containerd 1.7.24",
+            "claims: 6 GiB of 60 GiB for 2 pods",
             "shop/web-0/db: container db of pod web-0 in namespace shop, Burstable, class gold; \
              its floor of 4 GiB was lowered",
             "shop/web-0/db: weight: found \"0\"; allowed: 1 to 10000",

@@ -18,6 +18,14 @@ pub fn whole<T: FromStr + PartialOrd + Display + Clone>(
     }
 }
 
+/// Returns a parser of numbers within a range.
+pub fn number(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| format!("allowed: a number from {} to {}", range.start(), range.end()))
+    }
+}
+
 /// Returns a parser of times within a range.
 pub fn time(range: RangeInclusive<Duration>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
     move |text: &str| {
@@ -43,6 +51,10 @@ mod tests {
     fn refusals_name_the_allowed_values() {
         let message = whole(3..=9_u32)("nan").unwrap_err();
         assert_eq!(message, "allowed: a whole number from 3 to 9");
+        for wrong in ["1", "NaN", "much"] {
+            let message = number(0.001..=0.99)(wrong).unwrap_err();
+            assert_eq!(message, "allowed: a number from 0.001 to 0.99", "{wrong}");
+        }
         let range = Duration::from_millis(100)..=Duration::from_secs(60);
         let message = time(range.clone())("0").unwrap_err();
         assert_eq!(message, "allowed: a whole number with a unit, from 100ms to 1m");

@@ -369,6 +369,13 @@ impl Engine {
         self.policy.heat(page)
     }
 
+    /// Adds to `out` a tenant's pages from the hottest to the coldest, in classes of similar
+    /// hotness: the base pages of each class, and the accesses of one such page on one scale for
+    /// all tenants. Nothing if the policy does not count accesses.
+    pub fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        self.policy.curve(tenant, out);
+    }
+
     /// The counters so far.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics

@@ -98,6 +98,9 @@ pub trait Policy: Send {
         0
     }
 
+    /// A tenant's pages in classes of similar hotness; see [`crate::stage::Estimator::curve`].
+    fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
+
     /// Adds the policy's moves to an empty plan. The engine calls it once per observation, even
     /// before [`Policy::next_wake`]: a policy with an interval checks `now` first.
     fn plan(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan);

@@ -305,6 +305,10 @@ impl Policy for Staged {
         self.estimator.heat(page)
     }
 
+    fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        self.estimator.curve(tenant, out);
+    }
+
     fn next_wake(&self) -> Option<Timestamp> {
         let update = self.update.next().filter(|_| !self.waits_for_bits);
         let wakes = [update, self.share.next(), self.selector.next_wake()];

@@ -154,6 +154,10 @@ pub struct TenantView {
     pub memory_pressure_percent: Option<f64>,
     /// Part of its sampled accesses that lay in the fastest tier, 0 to 1.
     pub fast_access_ratio: Option<f64>,
+    /// Part of its accesses that a GiB more of the fastest tier would serve, 0 to 1, if it had its
+    /// hottest memory there. By the policy's classes of similar hotness, if it counts accesses.
+    #[serde(default)]
+    pub next_gib_ratio: Option<f64>,
     /// Thrash events: pages demoted soon after their promotion.
     pub thrash_events: u64,
     /// The rule that set its share, as text.
@@ -184,6 +188,16 @@ pub struct PodsView {
     pub containers: u64,
     /// Pods and containers that cannot be tenants, since the start.
     pub refused: u64,
+    /// Fast memory that floors of pods may have: the fastest tier less the reserve and the floors
+    /// of configured tenants.
+    #[serde(default)]
+    pub capacity_bytes: u64,
+    /// Pods with a claim, whether they run or not.
+    #[serde(default)]
+    pub claims: u64,
+    /// The sum of their claims.
+    #[serde(default)]
+    pub claimed_bytes: u64,
     /// Requests of the runtime that were answered, since the start.
     pub answers: u64,
     /// The longest time from a request's arrival to its answer, in milliseconds.
@@ -204,6 +218,9 @@ pub struct PodView {
     pub qos_class: String,
     /// The FastMemoryClass that holds for it.
     pub class: Option<String>,
+    /// The floor that the scheduler has allocated to it, if it has a claim.
+    #[serde(default)]
+    pub claim_bytes: Option<u64>,
     /// The floor that it asked for, if its own was lowered because the floors of all pods exceed
     /// the fast memory.
     pub asked_floor_bytes: Option<u64>,

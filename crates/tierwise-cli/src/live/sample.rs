@@ -109,6 +109,7 @@ fn shop() -> TenantView {
         latency_problem: None,
         memory_pressure_percent: Some(1.5),
         fast_access_ratio: Some(0.875),
+        next_gib_ratio: Some(0.0625),
         thrash_events: 4,
         causes: vec![
             cause("because its tenant's share grew", 3000, 0),
@@ -127,6 +128,7 @@ pub fn with_pod() -> Snapshot {
         container: Some("db".into()),
         qos_class: "Burstable".into(),
         class: Some("gold".into()),
+        claim_bytes: None,
         asked_floor_bytes: Some(4 * GIB),
         problems: vec!["weight: found \"0\"; allowed: 1 to 10000".into()],
     };
@@ -140,6 +142,9 @@ pub fn with_pod() -> Snapshot {
         pods: 12,
         containers: 15,
         refused: 0,
+        capacity_bytes: 60 * GIB,
+        claims: 2,
+        claimed_bytes: 6 * GIB,
         answers: 60,
         slowest_answer_ms: 0.25,
     });

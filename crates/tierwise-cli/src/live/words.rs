@@ -129,8 +129,17 @@ pub fn pods(pods: &PodsView) -> String {
         );
     }
     let step = if pods.in_step { "" } else { " (it has not listed them yet)" };
+    let claims = match pods.claims {
+        0 => String::new(),
+        _ => format!(
+            "; claims: {} of {} for {}",
+            size(pods.claimed_bytes),
+            size(pods.capacity_bytes),
+            counted(pods.claims, "pod")
+        ),
+    };
     format!(
-        "It follows {} with {} by NRI of {}{step}; the slowest answer took {:.2} ms.",
+        "It follows {} with {} by NRI of {}{step}; the slowest answer took {:.2} ms{claims}.",
         counted(pods.pods, "pod"),
         counted(pods.containers, "container"),
         pods.runtime,
@@ -147,11 +156,13 @@ pub fn pod(pod: &PodView) -> String {
         class => format!(", {class}"),
     };
     let class = pod.class.as_ref().map_or_else(String::new, |name| format!(", class {name}"));
+    let claim =
+        pod.claim_bytes.map_or_else(String::new, |claim| format!(", claim {}", size(claim)));
     let lowered = pod.asked_floor_bytes.map_or_else(String::new, |asked| {
         let asked = size(asked);
         format!("; its floor of {asked} was lowered: the floors exceed the fast memory")
     });
-    format!("{container}pod {} in namespace {}{qos}{class}{lowered}", pod.pod, pod.namespace)
+    format!("{container}pod {} in namespace {}{qos}{class}{claim}{lowered}", pod.pod, pod.namespace)
 }
 
 /// The daemon's cost.

@@ -26,7 +26,7 @@ const MAX_SLOTS: u64 = 64;
 
 /// Shares of time: no program does nothing but wait for memory, and one that never does needs no
 /// plan.
-const SHARES: std::ops::RangeInclusive<f64> = 0.001..=0.99;
+pub const SHARES: std::ops::RangeInclusive<f64> = 0.001..=0.99;
 
 /// A price above a billion is a slip in any currency.
 const PRICES: std::ops::RangeInclusive<f64> = 0.0..=1e9;

@@ -23,14 +23,14 @@ use tierwise_core::units::Bytes;
 
 use self::answer::PlanAnswer;
 use self::catalogue::FittedMachine;
-use self::file::{MAX_PROGRAMS, PlanFile, ProgramEntry, ProgramSource};
+use self::file::{MAX_PROGRAMS, PlanFile, ProgramEntry, ProgramSource, SHARES};
 use self::measure::Measurer;
 use self::programs::PlannedHost;
 use crate::failure::{CommandResult, Failure};
 use crate::output::NewFile;
 use crate::prose::printable;
 use crate::run_args::RunArgs;
-use crate::value::whole;
+use crate::value::{number, whole};
 use crate::{input, output};
 
 /// Find the cheapest machine of a catalogue on which programs keep their limits.
@@ -63,6 +63,10 @@ pub struct Plan {
     /// recorded, with the plan's limit.
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
+    /// The share of its time that each TRACE waits for memory with everything fast; needed with
+    /// those of `record-live`.
+    #[arg(long, value_name = "SHARE", requires = "traces", value_parser = number(SHARES))]
+    memory_bound: Option<f64>,
     /// The policies considered, instead of the plan's (see `tierwise policies`).
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     policy: Vec<String>,
@@ -123,7 +127,7 @@ impl Plan {
                 )));
             }
             let (source, count) = (ProgramSource::Trace(path.clone()), 1);
-            let (size, slowdown, memory_bound) = (None, None, None);
+            let (size, slowdown, memory_bound) = (None, None, self.memory_bound);
             let (weight, threads) = (tierwise_core::tenant::DEFAULT_WEIGHT, 1);
             plan.programs.push(ProgramEntry {
                 name,

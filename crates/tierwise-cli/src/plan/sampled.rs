@@ -57,8 +57,9 @@ pub fn copied(directory: &TempDir) -> std::path::PathBuf {
 fn counts_samples(path: &Path) -> Failure {
     Failure::User(format!(
         "{}: it counts samples of accesses, not misses, and does not show how much the program \
-         waits for memory; write memory_bound, the share of its time, in its [[program]] \
-         (perf stat -M tma_dram_bound measures it), or record it with tierwise record",
+         waits for memory; write memory_bound, the share of its time, in its [[program]], or \
+         --memory-bound for a trace of the command (perf stat -M tma_dram_bound measures it), or \
+         record it with tierwise record",
         path.display()
     ))
 }

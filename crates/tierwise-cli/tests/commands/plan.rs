@@ -244,6 +244,27 @@ fn sampled_recordings_need_their_wait() {
     assert!((found / expected - 1.0).abs() < 0.05, "{found}, expected {expected}");
 }
 
+/// A fleet's recordings stand on the command line, with the share that they wait.
+#[test]
+fn recordings_of_the_command_take_their_wait() {
+    let planned = Planned::new();
+    let plan = sampled(&planned);
+    let (machines, program) = plan.split_once("[[program]]").unwrap();
+    let live = planned.directory.name("live.twt");
+    let waits = ["--memory-bound", "0.4", "--json"];
+    let curves = |plan: &str, more: &[&str]| {
+        planned.directory.write("plan.toml", plan);
+        let answer: Value = serde_json::from_str(&planned.run(more)).unwrap();
+        (answer["curves"].clone(), answer["recommended"].clone())
+    };
+    let of_plan =
+        curves(&format!("{machines}[[program]]{program}memory_bound = 0.4\n"), &waits[2..]);
+    let of_command = curves(machines, &[&[live.as_str()], &waits[..]].concat());
+    assert_eq!(of_plan, of_command);
+    let message = refused(&["plan", &planned.plan, &live]);
+    assert!(message.contains("--memory-bound for a trace of the command"), "{message}");
+}
+
 /// The service is held by its SLO, the recording by its slowdown.
 #[test]
 fn service_stands_beside_a_recorded_host() {

@@ -17,6 +17,9 @@ pub struct Kubernetes {
     pub nri: String,
     /// The pods that become tenants.
     pub pods: PodChoice,
+    /// Part of the fastest tier that no floor of a pod may take, in percent. The kernel and
+    /// processes of no tenant use it.
+    pub reserve_percent: f64,
     /// The operator's classes. A pod names one by the annotation `tierwise.io/class`; the class
     /// `default` is that of the others.
     #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
@@ -25,7 +28,7 @@ pub struct Kubernetes {
 
 impl Default for Kubernetes {
     fn default() -> Self {
-        Self { nri: "off".into(), pods: PodChoice::All, classes: Vec::new() }
+        Self { nri: "off".into(), pods: PodChoice::All, reserve_percent: 0.0, classes: Vec::new() }
     }
 }
 
@@ -78,6 +81,13 @@ impl Kubernetes {
     /// The socket; none if it is off.
     pub fn socket(&self) -> Option<&str> {
         (self.nri != "off").then_some(&self.nri)
+    }
+
+    /// The mistake in the reserve.
+    pub(super) fn reserve_problem(&self) -> Option<String> {
+        let found = self.reserve_percent;
+        let wrong = !(0.0..=100.0).contains(&found);
+        wrong.then(|| format!("found {found}; allowed: 0 to 100 percent of the fastest tier"))
     }
 
     /// The first mistake in the socket.
@@ -149,6 +159,11 @@ mod tests {
     fn mistakes_in_classes_name_their_place() {
         let class = |text: &str| printed(&format!("[[kubernetes.class]]\nname = \"gold\"\n{text}"));
         assert!(printed("[kubernetes]\nnri = \"nri.sock\"\n").starts_with("t.toml:2: nri: found"));
+        assert_eq!(
+            printed("[kubernetes]\nreserve_percent = 101.0\n"),
+            "t.toml:2: reserve_percent: found 101; allowed: 0 to 100 percent of the fastest tier"
+        );
+        assert!(printed("[kubernetes]\nreserve_percent = nan\n").contains("found NaN; allowed"));
         assert!(
             printed("[[kubernetes.class]]\nname = \"Gold!\"\n")
                 .starts_with("t.toml:2: kubernetes.class[0].name: found \"Gold!\"; allowed: lower")

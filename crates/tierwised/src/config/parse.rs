@@ -250,6 +250,10 @@ fn kubernetes(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigErro
     if let Some(problem) = config.kubernetes.socket_problem() {
         return Err(place.error(place.line_of(None, "nri"), "nri", problem));
     }
+    if let Some(problem) = config.kubernetes.reserve_problem() {
+        let key = "reserve_percent";
+        return Err(place.error(place.line_of(None, key), key, problem));
+    }
     let classes = &config.kubernetes.classes;
     for (index, class) in classes.iter().enumerate() {
         let error = |key: &str, problem: String| {

@@ -74,8 +74,10 @@ pub struct PodTenant {
     pub qos: String,
     /// The class that it names.
     pub class: Option<String>,
-    /// The floor that its annotations or class ask for, in bytes, if the floors of all pods did not
-    /// fit and this one was lowered.
+    /// The floor that the scheduler has allocated to it, in bytes, if it has a claim.
+    pub claim: Option<u64>,
+    /// The floor that its claim, annotations or class ask for, in bytes, if the floors of all pods
+    /// did not fit and this one was lowered.
     pub asked_floor: Option<u64>,
     /// What is wrong with its annotations.
     pub problems: Vec<String>,

@@ -23,7 +23,7 @@ mod server;
 mod until;
 
 pub use client::{ClientError, call};
-pub use protocol::{ControlCommand, Reply, TenantChange};
+pub use protocol::{Claims, ControlCommand, Reply, TenantChange};
 #[cfg(feature = "server")]
 pub use queue::Listener;
 #[cfg(feature = "server")]

@@ -1,5 +1,7 @@
 //! The commands and the answers.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::config::{LimitText, TenantConfig};
@@ -40,6 +42,14 @@ pub enum ControlCommand {
         #[serde(flatten)]
         change: TenantChange,
     },
+    /// Set the floors that pods have claimed, and return those that hold. The driver for dynamic
+    /// resource allocation sends it (docs/kubernetes.md).
+    Claims {
+        /// All of them, by the pods' unique ids, in bytes; absent, nothing is changed. A pod that
+        /// is not named has no claim from now on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        floors: Option<BTreeMap<String, u64>>,
+    },
     /// Report a tenant's latency.
     Latency {
         /// The tenant's name.
@@ -69,6 +79,15 @@ pub struct TenantChange {
     pub slo_ms: Option<f64>,
 }
 
+/// The claims that hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// The fast memory that floors of pods may have, in bytes.
+    pub capacity_bytes: u64,
+    /// The claimed floors by the pods' unique ids, in bytes.
+    pub floors: BTreeMap<String, u64>,
+}
+
 /// One line from the daemon.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
@@ -80,6 +99,9 @@ pub struct Reply {
     /// The changes, one per line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,
+    /// The claims, as the answer to [`ControlCommand::Claims`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claims: Option<Claims>,
     /// The view, as the answer to [`ControlCommand::Snapshot`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Box<Snapshot>>,

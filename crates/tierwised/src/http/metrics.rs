@@ -171,6 +171,21 @@ pub(super) const METRICS: &[Metric] = &[
         "1 if the container runtime has listed its pods, 0 if it is not connected.",
         |s, out| pods(s, out, |view| u64::from(view.in_step)),
     ),
+    gauge(
+        "pods_capacity",
+        "bytes",
+        &[],
+        "Fast memory that floors of pods may have: the fastest tier less the reserve and the \
+         floors of configured tenants.",
+        |s, out| pods(s, out, |view| view.capacity_bytes),
+    ),
+    gauge(
+        "pods_claimed",
+        "bytes",
+        &[],
+        "Fast memory that pods have claimed, whether they run or not.",
+        |s, out| pods(s, out, |view| view.claimed_bytes),
+    ),
     counter("pods_refused", "", &[], "Pods and containers that cannot be tenants.", |s, out| {
         pods(s, out, |view| view.refused);
     }),
@@ -229,6 +244,18 @@ pub(super) const METRICS: &[Metric] = &[
         "The tenant's configured floor in the tier.",
         |s, out| {
             in_tier(s, out, |tier| tier.floor_bytes);
+        },
+    ),
+    gauge(
+        "tenant_claim",
+        "bytes",
+        OF_TENANT,
+        "The floor that the scheduler has allocated to a pod with a claim.",
+        |s, out| {
+            per_tenant(s, out, |tenant, out| {
+                let claim = tenant.pod.as_ref().and_then(|pod| pod.claim_bytes);
+                claim.into_iter().for_each(|claim| out.add(&labels(tenant), claim));
+            });
         },
     ),
     gauge(
@@ -321,6 +348,14 @@ pub(super) const METRICS: &[Metric] = &[
         OF_TENANT,
         "Part of the tenant's sampled accesses that lay in the fastest tier.",
         |s, out| known(s, out, |tenant| tenant.fast_access_ratio),
+    ),
+    gauge(
+        "tenant_next_gib",
+        "ratio",
+        OF_TENANT,
+        "Part of the tenant's accesses that a GiB more of the fastest tier would serve, if it had \
+         its hottest memory there.",
+        |s, out| known(s, out, |tenant| tenant.next_gib_ratio),
     ),
     counter(
         "tenant_thrash_events",

@@ -7,7 +7,8 @@
 //! - [`tenants`]: the tenants of a table.
 //!
 //! A pod is one tenant. A container with annotations of its own is a tenant of its own, and the pod
-//! is then the tenant of its other containers.
+//! is then the tenant of its other containers. A pod with a claim of fast memory, which the
+//! scheduler has allocated, is one tenant with that floor ([`PodTable::set_claims`]).
 //!
 //! | annotation | for a container | value |
 //! |---|---|---|

@@ -20,6 +20,8 @@ const BEST_EFFORT_WEIGHT: u32 = 10;
 pub struct PodSettings {
     /// The class that holds, if there is one.
     pub class: Option<String>,
+    /// The claim that is its floor, before limits, in bytes.
+    pub claim: Option<u64>,
     /// The floor in bytes. None is made from a quality of service class.
     pub floor: Option<u64>,
     /// The cap in bytes.
@@ -45,6 +47,8 @@ pub struct PodLimits<'a> {
     pub memory: Option<u64>,
     /// The fast memory that pods may have.
     pub capacity: u64,
+    /// The floor that the scheduler has allocated to the pod, in bytes.
+    pub claim: Option<u64>,
     /// Loopback, for a pod in the host's network. The daemon reads no other address.
     pub address: Option<IpAddr>,
 }
@@ -54,6 +58,9 @@ impl PodSettings {
     /// container has its pod's class and weight unless it has its own. Floor, cap and 99th
     /// percentile of the class belong to the tenant that names the class, so that a pod and its
     /// containers do not have them twice.
+    ///
+    /// A claim is the floor, whatever annotation and class say: the scheduler has set it aside, so
+    /// the class's `max_floor` does not lower it either.
     pub fn new(wishes: &Wishes, of: Option<&Wishes>, limits: &PodLimits<'_>) -> Self {
         let inherited = of.and_then(|pod| pod.class.clone());
         let named = wishes.class.clone().or(inherited);
@@ -69,9 +76,14 @@ impl PodSettings {
         // Without a class that exists, the default limits hold.
         let class = class.or_else(|| limits.classes.iter().find(|c| c.name == DEFAULT_CLASS));
         let gives = class.filter(|_| of.is_none() || wishes.class.is_some());
+        if let Some((asked, claim)) = wishes.floor.zip(limits.claim).filter(|(a, c)| a > c) {
+            problems.push(format!("floor: found {asked} B; allowed: {claim} B, its pod's claim"));
+        }
+        let annotated = || wishes.floor.or_else(|| Some(gives?.floor.as_ref()?.bytes().0));
         let mut settings = Self {
             class: class.map(|class| class.name.clone()),
-            floor: wishes.floor.or_else(|| Some(gives?.floor.as_ref()?.bytes().0)),
+            claim: limits.claim,
+            floor: limits.claim.or_else(annotated),
             cap: wishes.cap.or_else(|| Some(gives?.cap.as_ref()?.bytes().0)),
             weight: wishes
                 .weight
@@ -93,7 +105,8 @@ impl PodSettings {
 
     /// Lowers what exceeds a limit, and says so.
     fn limit(&mut self, class: Option<&FastMemoryClass>, limits: &PodLimits<'_>) {
-        let max_floor = class.and_then(|class| Some(class.max_floor.as_ref()?.bytes().0));
+        let class_limits = class.filter(|_| limits.claim.is_none());
+        let max_floor = class_limits.and_then(|class| Some(class.max_floor.as_ref()?.bytes().0));
         let bounds = [
             (max_floor, "its class's max_floor"),
             (limits.memory, "the memory limit of its containers"),
@@ -192,6 +205,7 @@ mod tests {
             qos,
             memory: Some(6 * GIB),
             capacity: 16 * GIB,
+            claim: None,
             address,
         };
         PodSettings::new(wishes, of, &limits)
@@ -220,6 +234,34 @@ mod tests {
         let default = settings(&other, None, "Burstable");
         assert_eq!((default.floor, default.weight), (Some(GIB), 200));
         assert_eq!((default.class.as_deref(), default.problems.len()), (Some("default"), 2));
+    }
+
+    #[test]
+    fn claim_comes_before_annotation_and_class() {
+        let classes = classes();
+        let limits = |claim, memory| PodLimits {
+            classes: &classes,
+            qos: "",
+            memory,
+            capacity: 16 * GIB,
+            claim: Some(claim),
+            address: None,
+        };
+        let gold = |floor| Wishes { class: Some("gold".into()), floor, ..Wishes::default() };
+        let of = |wishes: &Wishes, claim| PodSettings::new(wishes, None, &limits(claim, None));
+        // Above the class's max_floor, below the annotation, and instead of the class's floor.
+        assert_eq!(of(&Wishes::default(), 9 * GIB).floor, Some(9 * GIB));
+        assert_eq!(of(&gold(None), 2 * GIB).floor, Some(2 * GIB));
+        assert_eq!(of(&gold(Some(GIB)), 2 * GIB).floor, Some(2 * GIB));
+        let lowered = of(&gold(Some(3 * GIB)), 2 * GIB);
+        assert_eq!((lowered.floor, lowered.claim), (Some(2 * GIB), Some(2 * GIB)));
+        assert_eq!(
+            lowered.problems,
+            ["floor: found 3221225472 B; allowed: 2147483648 B, its pod's claim"]
+        );
+        let small = PodSettings::new(&gold(None), None, &limits(4 * GIB, Some(GIB)));
+        assert_eq!((small.floor, small.claim), (Some(GIB), Some(4 * GIB)));
+        assert!(small.problems[0].contains("the memory limit of its containers"), "{small:?}");
     }
 
     #[test]
@@ -253,8 +295,14 @@ mod tests {
         assert_eq!(held.p99_ms, Some(2.0), "the class's smallest");
         assert_eq!(held.latency, Some(Latency::Redis("127.0.0.1:6379".into())));
         let classes = classes();
-        let limits =
-            PodLimits { classes: &classes, qos: "", memory: None, capacity: GIB, address: None };
+        let limits = PodLimits {
+            classes: &classes,
+            qos: "",
+            memory: None,
+            capacity: GIB,
+            claim: None,
+            address: None,
+        };
         let nowhere = PodSettings::new(&gold, None, &limits);
         assert_eq!(nowhere.p99_ms, None);
         assert!(nowhere.problems.iter().any(|p| p.contains("loopback only")), "{nowhere:?}");

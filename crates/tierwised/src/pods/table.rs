@@ -56,6 +56,8 @@ pub struct PodTable {
     pods: BTreeMap<String, Pod>,
     /// By id.
     containers: BTreeMap<String, Container>,
+    /// Floors by the pods' unique ids, in bytes.
+    claims: BTreeMap<String, u64>,
     /// A list of the runtime that has not ended yet.
     listed: Option<(BTreeMap<String, Pod>, BTreeMap<String, Container>)>,
     generation: u64,
@@ -67,7 +69,7 @@ pub struct PodTable {
 }
 
 impl PodTable {
-    /// Grows with every change of a pod, a container or the connection.
+    /// Grows with every change of a pod, a container, a claim or the connection.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -90,6 +92,20 @@ impl PodTable {
     /// The containers by their ids.
     pub fn containers(&self) -> &BTreeMap<String, Container> {
         &self.containers
+    }
+
+    /// The floors that pods have claimed, by the pods' unique ids, in bytes. A pod need not run
+    /// yet.
+    pub fn claims(&self) -> &BTreeMap<String, u64> {
+        &self.claims
+    }
+
+    /// Replaces all claims. Returns true if one has changed.
+    pub fn set_claims(&mut self, claims: BTreeMap<String, u64>) -> bool {
+        let changed = self.claims != claims;
+        self.generation += u64::from(changed);
+        self.claims = claims;
+        changed
     }
 
     /// Sets the connection's state. Without a connection the last known pods stay: their control

@@ -13,24 +13,28 @@ use crate::config::{ClassName, Kubernetes, LimitText, PodChoice, PodTenant, Tena
 /// The fast memory that pods may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodCapacity {
-    /// The fast memory of this node less the floors of tenants that are no pods, in bytes.
+    /// The fast memory of this node less the reserve and the floors of tenants that are no pods,
+    /// in bytes.
     pub bytes: u64,
 }
 
 impl PodCapacity {
-    /// The fast memory that the floors of configured tenants leave. Floors that depend on a
-    /// tenant's memory are fitted by the engine.
-    pub fn beside(capacity: u64, tenants: &[TenantConfig]) -> Self {
+    /// The fast memory that the reserve (0 to 100 %) and the floors of configured tenants leave.
+    /// Floors that depend on a tenant's memory are fitted by the engine.
+    pub fn beside(capacity: u64, reserve_percent: f64, tenants: &[TenantConfig]) -> Self {
         let floor = |tenant: &TenantConfig| match tenant.floor.as_ref().map(LimitText::limit) {
             Some(Limit::Bytes(bytes)) if tenant.pod.is_none() => bytes.0,
             _ => 0,
         };
-        Self { bytes: capacity.saturating_sub(tenants.iter().map(floor).sum()) }
+        let reserve = (capacity as f64 * reserve_percent / 100.0).ceil() as u64;
+        let taken = tenants.iter().map(floor).fold(reserve, u64::saturating_add);
+        Self { bytes: capacity.saturating_sub(taken) }
     }
 }
 
-/// The tenants of a table, by name. Floors that do not fit together are lowered by one factor, and
-/// each keeps what was asked for ([`PodTenant::asked_floor`]).
+/// The tenants of a table, by name. Floors that do not fit together are lowered: first those of
+/// annotations and classes by one factor, because the scheduler knows the others, and then claims
+/// by one factor. Each keeps what was asked for ([`PodTenant::asked_floor`]).
 pub fn tenants(table: &PodTable, config: &Kubernetes, share: PodCapacity) -> Vec<TenantConfig> {
     let mut by_pod: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
     for container in table.containers().values() {
@@ -40,10 +44,12 @@ pub fn tenants(table: &PodTable, config: &Kubernetes, share: PodCapacity) -> Vec
     let mut names = BTreeSet::new();
     for (sandbox, pod) in table.pods() {
         let containers = by_pod.get(sandbox.as_str()).map_or(&[][..], Vec::as_slice);
-        if config.pods == PodChoice::Annotated && pod.annotations.is_empty() {
+        let claim = table.claims().get(&pod.uid).copied();
+        let asks = claim.is_some() || !pod.annotations.is_empty();
+        if config.pods == PodChoice::Annotated && !asks {
             continue;
         }
-        for mut tenant in of_pod(pod, containers, config, share) {
+        for mut tenant in of_pod(pod, containers, claim, config, share) {
             // A pod that was deleted by force may still end while its successor starts.
             if !names.insert(tenant.name.clone()) {
                 let short: String = pod.uid.chars().take(8).collect();
@@ -61,10 +67,11 @@ pub fn tenants(table: &PodTable, config: &Kubernetes, share: PodCapacity) -> Vec
 }
 
 /// The tenants of a pod: one for each container with annotations of its own, and one for the
-/// others.
+/// others. A pod with a claim is one tenant, because the claim is for all of its containers.
 fn of_pod(
     pod: &Pod,
     containers: &[&Container],
+    claim: Option<u64>,
     config: &Kubernetes,
     share: PodCapacity,
 ) -> Vec<TenantConfig> {
@@ -72,7 +79,7 @@ fn of_pod(
     let (own, rest): (Vec<&Container>, Vec<&Container>) = containers
         .iter()
         .copied()
-        .partition(|container| Wishes::of_container(&pod.annotations, &container.name));
+        .partition(|c| claim.is_none() && Wishes::of_container(&pod.annotations, &c.name));
     // A pod that restarts a container has two of the name for a moment.
     let mut by_name: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
     own.into_iter()
@@ -84,6 +91,7 @@ fn of_pod(
             qos: qos_class(group),
             memory: containers.iter().map(|container| container.memory_limit).sum(),
             capacity: share.bytes,
+            claim,
             address: pod.address,
         }
     };
@@ -96,7 +104,15 @@ fn of_pod(
     }
     if !rest.is_empty() {
         let limits = limits(&rest);
-        let settings = PodSettings::new(&wishes, None, &limits);
+        let mut settings = PodSettings::new(&wishes, None, &limits);
+        let ignored = rest.iter().filter(|c| Wishes::of_container(&pod.annotations, &c.name));
+        settings.problems.extend(ignored.map(|container| {
+            format!(
+                "container {}: its annotations have no effect, because a pod with a claim is one \
+                 tenant",
+                container.name
+            )
+        }));
         tenants.push(tenant(pod, None, limits.qos, &rest, settings));
     }
     tenants
@@ -120,6 +136,7 @@ fn tenant(
         container: container.map(str::to_owned),
         qos: qos.to_owned(),
         class: settings.class,
+        claim: settings.claim,
         asked_floor: None,
         problems: settings.problems,
         groups,
@@ -149,20 +166,29 @@ fn floor(tenant: &TenantConfig) -> u64 {
     }
 }
 
-/// Lowers the floors of all tenants by one factor if they do not fit together.
+/// Lowers floors that do not fit together: those of annotations to what claims leave.
 fn fit(tenants: &mut [TenantConfig], share: PodCapacity) {
+    let claimed = |tenant: &TenantConfig| tenant.pod.as_ref().is_some_and(|p| p.claim.is_some());
+    let left = lower(tenants, share.bytes, claimed);
+    lower(tenants, left, |tenant| !claimed(tenant));
+}
+
+/// Lowers the floors of some tenants by one factor if they exceed these bytes. Returns the bytes
+/// that they leave.
+fn lower(tenants: &mut [TenantConfig], limit: u64, of: impl Fn(&TenantConfig) -> bool) -> u64 {
     // Each floor is at most 2^50, and there are at most 2^14.
-    let sum: u64 = tenants.iter().map(floor).sum();
-    if sum <= share.bytes {
-        return;
+    let sum: u64 = tenants.iter().filter(|tenant| of(tenant)).map(floor).sum();
+    if sum <= limit {
+        return limit - sum;
     }
-    for tenant in tenants.iter_mut().filter(|tenant| tenant.floor.is_some()) {
+    for tenant in tenants.iter_mut().filter(|tenant| of(tenant) && tenant.floor.is_some()) {
         let asked = floor(tenant);
-        // A sum above the share is not zero. Whole bytes, rounded down, so that they fit.
-        let lowered = u128::from(asked) * u128::from(share.bytes) / u128::from(sum);
+        // A sum above the limit is not zero. Whole bytes, rounded down, so that they fit.
+        let lowered = u128::from(asked) * u128::from(limit) / u128::from(sum);
         tenant.floor = Some(bytes(lowered as u64));
         if let Some(pod) = &mut tenant.pod {
             pod.asked_floor = Some(asked);
         }
     }
+    0
 }

@@ -36,6 +36,13 @@ fn bytes(limit: Option<&LimitText>) -> Option<LimitText> {
     limit.cloned()
 }
 
+fn floor_of(tenant: &TenantConfig) -> u64 {
+    match tenant.floor.as_ref().map(LimitText::limit) {
+        Some(tierwise_core::tenant::Limit::Bytes(bytes)) => bytes.0,
+        _ => 0,
+    }
+}
+
 #[test]
 fn container_with_own_annotations_is_tenant() {
     let mut table = PodTable::default();
@@ -75,8 +82,9 @@ fn configured_floors_come_before_pods() {
     let text = "[[tenant]]\nname = \"a\"\npids = [1]\nfloor = \"3GiB\"\n\
                 [[tenant]]\nname = \"b\"\npids = [2]\nfloor = \"50%\"\n";
     let tenants = Config::parse("t.toml", text).unwrap().tenants;
-    assert_eq!(PodCapacity::beside(8 * GIB, &tenants), PodCapacity { bytes: 5 * GIB });
-    assert_eq!(PodCapacity::beside(GIB, &tenants), PodCapacity { bytes: 0 });
+    let left = |capacity, reserve| PodCapacity::beside(capacity, reserve, &tenants).bytes;
+    assert_eq!((left(8 * GIB, 0.0), left(8 * GIB, 12.5), left(GIB, 0.0)), (5 * GIB, 4 * GIB, 0));
+    assert_eq!((left(8 * GIB, 100.0), left(u64::MAX, 50.0)), (0, (1 << 63) - 1 - 3 * GIB));
 }
 
 #[test]
@@ -86,6 +94,41 @@ fn successor_of_same_name_is_apart() {
     start(&mut table, "s2", Pod { uid: "feedbeefcafe".into(), ..pod("db-0", &[]) }, "main");
     let names: Vec<_> = of(&table, GIB).into_iter().map(|t| t.name).collect();
     assert_eq!(names, ["shop/db-0", "shop/db-0@feedbeef"]);
+}
+
+#[test]
+fn claims_are_floors_of_their_pods() {
+    let mut table = PodTable::default();
+    let before = table.generation();
+    assert!(table.set_claims([("web-0123456789".to_owned(), 2 * GIB)].into()));
+    assert!(!table.set_claims([("web-0123456789".to_owned(), 2 * GIB)].into()));
+    assert_eq!(table.generation(), before + 1);
+    let annotations = [("floor.tierwise.io/db", "1Gi")];
+    ["app", "db"].iter().for_each(|name| start(&mut table, "s1", pod("web", &annotations), name));
+    let config = Kubernetes { pods: PodChoice::Annotated, ..Kubernetes::default() };
+    let tenants = tenants(&table, &config, PodCapacity { bytes: 8 * GIB });
+    let names: Vec<&str> = tenants.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["shop/web"], "a pod with a claim is one tenant");
+    assert_eq!(floor_of(&tenants[0]), 2 * GIB);
+    let of_pod = tenants[0].pod.as_ref().unwrap();
+    assert_eq!((of_pod.claim, of_pod.problems.len()), (Some(2 * GIB), 1));
+    assert!(of_pod.problems[0].starts_with("container db: its annotations have no effect"));
+    assert!(table.set_claims([].into()));
+    assert_eq!(of(&table, 8 * GIB).len(), 2);
+}
+
+#[test]
+fn annotated_floors_leave_claims_whole() {
+    let mut table = PodTable::default();
+    for (name, floor) in [("a", "3Gi"), ("b", "3Gi"), ("c", "9Gi")] {
+        start(&mut table, name, pod(name, &[("tierwise.io/floor", floor)]), "main");
+    }
+    assert!(table.set_claims([("c-0123456789".to_owned(), 5 * GIB)].into()));
+    let floors = |capacity| of(&table, capacity).iter().map(floor_of).collect::<Vec<_>>();
+    assert_eq!(floors(11 * GIB), [3 * GIB, 3 * GIB, 5 * GIB]);
+    assert_eq!(floors(8 * GIB), [3 * GIB / 2, 3 * GIB / 2, 5 * GIB]);
+    // The node has less than when the scheduler placed them.
+    assert_eq!(floors(4 * GIB), [0, 0, 4 * GIB]);
 }
 
 #[test]
@@ -151,9 +194,12 @@ proptest! {
     #[test]
     fn floors_of_pods_always_fit(
         asked in prop::collection::vec((0_u64..1 << 50, any::<bool>()), 0..12),
+        claimed in prop::collection::btree_map(0_usize..12, 0_u64..=1 << 50, 0..12),
         capacity in 0_u64..1 << 44,
     ) {
         let mut table = PodTable::default();
+        let claims = claimed.into_iter().map(|(i, bytes)| (format!("p{i}-0123456789"), bytes));
+        table.set_claims(claims.collect());
         for (i, (bytes, split)) in asked.iter().enumerate() {
             let (name, bytes) = (format!("p{i}"), bytes.to_string());
             let key = if *split { "floor.tierwise.io/main" } else { "tierwise.io/floor" };
@@ -161,10 +207,6 @@ proptest! {
         }
         let tenants = of(&table, capacity);
         prop_assert_eq!(tenants.len(), asked.len());
-        let sum: u64 = tenants.iter().map(|t| match t.floor.as_ref().unwrap().limit() {
-            tierwise_core::tenant::Limit::Bytes(bytes) => bytes.0,
-            _ => 0,
-        }).sum();
-        prop_assert!(sum <= capacity);
+        prop_assert!(tenants.iter().map(floor_of).sum::<u64>() <= capacity);
     }
 }

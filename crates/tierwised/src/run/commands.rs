@@ -28,6 +28,7 @@ impl Daemon {
             ControlCommand::TenantAdd { tenant } => self.add(tenant),
             ControlCommand::TenantRemove { name } => self.remove(&name),
             ControlCommand::TenantSet { name, change } => self.set(&name, &change),
+            ControlCommand::Claims { floors } => return self.claims(floors),
             ControlCommand::Latency { tenant, p99_ms, operations } => {
                 return self.report_latency(&tenant, p99_ms, operations);
             }

@@ -25,6 +25,7 @@ pub mod cache_promotion;
 pub mod commands;
 mod endpoints;
 pub mod events;
+mod gain;
 mod guests;
 mod history;
 pub mod latency;

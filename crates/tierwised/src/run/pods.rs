@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Daemon, setup};
 use crate::config::{Config, TenantConfig};
+use crate::control::{Claims, Reply};
 use crate::pods::{PodCapacity, RuntimeState, tenants};
 use crate::view::PodsView;
 
@@ -19,6 +20,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Empty places that are kept at least: numbering again costs more than a few empty places.
 const MIN_VACANT: usize = 64;
+
+/// Largest claim: more than any machine has, and less than what a sum of a thousand could overflow.
+const MAX_CLAIM: u64 = 1 << 50;
 
 /// What the daemon last saw of the pods.
 #[derive(Debug, Default)]
@@ -54,14 +58,42 @@ impl Daemon {
 
     /// The tenants of the pods that run now.
     fn pod_tenants(&mut self) -> Vec<TenantConfig> {
+        let share = self.pod_capacity();
+        let table = self.channels.pods.lock();
+        self.pods.generation = table.generation();
+        tenants(&table, &self.options.config.kubernetes, share)
+    }
+
+    /// The fast memory that pods may have.
+    fn pod_capacity(&self) -> PodCapacity {
         let config = &self.options.config;
         let fastest = self.world.host().topology().tiers.first().map(|tier| tier.capacity);
         let page_size = self.world.host().page_size;
         let capacity = fastest.map_or(0, |pages| pages.in_bytes(page_size).0);
-        let share = PodCapacity::beside(capacity, &config.tenants);
-        let table = self.channels.pods.lock();
-        self.pods.generation = table.generation();
-        tenants(&table, &config.kubernetes, share)
+        PodCapacity::beside(capacity, config.kubernetes.reserve_percent, &config.tenants)
+    }
+
+    /// Sets the claims, if there are any, and returns those that hold.
+    pub(super) fn claims(&mut self, floors: Option<BTreeMap<String, u64>>) -> Reply {
+        if self.options.config.kubernetes.socket().is_none() {
+            return Reply::refused(
+                "kubernetes.nri is off, so the daemon knows no pod by its unique id; write the \
+                 runtime's socket there",
+            );
+        }
+        let mut large = floors.iter().flatten().filter(|(_, bytes)| **bytes > MAX_CLAIM);
+        if let Some((uid, bytes)) = large.next() {
+            return Reply::refused(format!(
+                "claim of pod {uid:?}: found {bytes} B; allowed: up to {MAX_CLAIM} B"
+            ));
+        }
+        let capacity_bytes = self.pod_capacity().bytes;
+        let mut table = self.channels.pods.lock();
+        if let Some(floors) = floors {
+            table.set_claims(floors);
+        }
+        let claims = Claims { capacity_bytes, floors: table.claims().clone() };
+        Reply { claims: Some(claims), ..Reply::done() }
     }
 
     /// Reports what has changed in the conversation with the runtime.
@@ -115,6 +147,7 @@ impl Daemon {
     /// The pods for the view; none if the daemon follows none.
     pub(super) fn pods_view(&self) -> Option<PodsView> {
         let socket = self.options.config.kubernetes.socket()?;
+        let capacity_bytes = self.pod_capacity().bytes;
         let table = self.channels.pods.lock();
         let (answers, slowest) = table.answers();
         let (runtime, in_step) = match table.state() {
@@ -129,6 +162,9 @@ impl Daemon {
             pods: table.pods().len() as u64,
             containers: table.containers().len() as u64,
             refused: table.refusals().0,
+            capacity_bytes,
+            claims: table.claims().len() as u64,
+            claimed_bytes: table.claims().values().sum(),
             answers,
             slowest_answer_ms: slowest.as_secs_f64() * 1e3,
         })
@@ -174,7 +210,10 @@ fn settings(tenant: &TenantConfig) -> String {
         limit.as_ref().map(|limit| limit.limit().to_string())
     };
     let parts = [
-        text(&tenant.floor).map(|floor| format!("floor {floor}")),
+        text(&tenant.floor).map(|floor| match tenant.pod.as_ref().and_then(|pod| pod.claim) {
+            Some(_) => format!("claimed floor {floor}"),
+            None => format!("floor {floor}"),
+        }),
         text(&tenant.cap).map(|cap| format!("cap {cap}")),
         tenant.slo_ms.map(|ms| format!("P99 {ms} ms")),
         Some(format!("weight {}", tenant.weight)),

@@ -4,17 +4,21 @@ use tierwise_core::metrics::{MoveCounters, TierActivity};
 use tierwise_core::migrate::FailReason;
 use tierwise_core::share::Decision;
 use tierwise_core::tenant::Limit;
-use tierwise_core::units::{Pages, TenantId, TierId};
+use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
 use tierwise_linux::fault::FaultScope;
 use tierwise_linux::world::LiveWorld;
 
 use super::Daemon;
+use super::gain::gain;
 use crate::config::{LimitText, PodTenant, TenantConfig};
 use crate::system::optional::Unavailable;
 use crate::view::{
     Cost, DaemonCounters, DaemonMode, DecisionView, Failed, FaultCount, PodView, Snapshot,
     TenantTierView, TenantView, TierView, UnavailableView,
 };
+
+/// A step of memory that an operator plans with.
+const GIB: Bytes = Bytes(1 << 30);
 
 impl Daemon {
     /// The whole view, now.
@@ -89,6 +93,7 @@ impl Daemon {
             latency_problem: self.endpoints.known.problem(&config.name).map(str::to_owned),
             memory_pressure_percent: self.pressure.percent(index),
             fast_access_ratio: self.world.fast_access_ratio(id),
+            next_gib_ratio: self.next_gib(id),
             thrash_events: counters.map_or(0, |c| c.thrash_events),
             because: self
                 .history
@@ -97,6 +102,15 @@ impl Daemon {
             causes: self.history.causes(index).cloned().collect(),
             pod: config.pod.as_deref().map(pod),
         }
+    }
+
+    /// The part of a tenant's accesses that a GiB more of the fastest tier would serve.
+    fn next_gib(&self, id: TenantId) -> Option<f64> {
+        let mut classes = Vec::new();
+        self.engine.curve(id, &mut classes);
+        let tiers = self.engine.metrics().tenants.get(id.index()).map(|counters| &counters.tiers);
+        let fast = tiers.and_then(|tiers| tiers.first()).map_or(Pages(0), |tier| tier.usage);
+        gain(&classes, fast, GIB.in_pages(self.world.host().page_size))
     }
 
     fn tenant_tier(
@@ -174,6 +188,7 @@ fn pod(pod: &PodTenant) -> PodView {
         container: pod.container.clone(),
         qos_class: pod.qos.clone(),
         class: pod.class.clone(),
+        claim_bytes: pod.claim,
         asked_floor_bytes: pod.asked_floor,
         problems: pod.problems.clone(),
     }

@@ -229,6 +229,47 @@ fn pods_are_tenants_while_they_run() {
     assert_eq!(notices(&daemon, "pod shop/web has ended"), 1);
 }
 
+#[test]
+fn claims_hold_until_they_are_replaced() {
+    let config = format!("[kubernetes]\nnri = \"/run/nri.sock\"\nreserve_percent = 25.0\n{CAPPED}");
+    let (mut daemon, _machine) = daemon(&config);
+    let claims = |daemon: &mut Daemon, floors: Option<&[(&str, u64)]>| {
+        let floors = floors.map(|f| f.iter().map(|(uid, b)| ((*uid).to_owned(), *b)).collect());
+        let reply = daemon.answer(ControlCommand::Claims { floors });
+        daemon.pods.forget();
+        daemon.follow_pods();
+        reply
+    };
+    let floor = |daemon: &mut Daemon| {
+        daemon.snapshot().tenants.iter().find(|t| t.name == "shop/web")?.tiers[0].floor_bytes
+    };
+    // The claim is there before its pod runs.
+    let reply = claims(&mut daemon, Some(&[("web", 32 << 20), ("other", 1 << 20)]));
+    let held = reply.claims.unwrap();
+    let fastest = daemon.snapshot().tiers[0].capacity_bytes;
+    assert_eq!((held.capacity_bytes, held.floors["web"]), (fastest / 4 * 3, 32 << 20));
+    started(&mut daemon, "web", "64Mi");
+    assert_eq!(floor(&mut daemon), Some(32 << 20));
+    let view = daemon.snapshot().pods.unwrap();
+    assert_eq!((view.claims, view.claimed_bytes), (2, 33 << 20));
+    assert_eq!(view.capacity_bytes, fastest / 4 * 3);
+    assert_eq!(notices(&daemon, "pod shop/web is a tenant: claimed floor 32"), 1);
+    // Asking alone changes nothing; a list without the pod takes its claim away.
+    assert_eq!(claims(&mut daemon, None).claims, Some(held));
+    assert_eq!(floor(&mut daemon), Some(32 << 20));
+    assert!(claims(&mut daemon, Some(&[("web", u64::MAX)])).error.unwrap().contains("up to 1125"));
+    assert_eq!(floor(&mut daemon), Some(32 << 20));
+    assert!(claims(&mut daemon, Some(&[])).ok);
+    assert_eq!(floor(&mut daemon), Some(64 << 20), "its annotation's");
+}
+
+#[test]
+fn claims_need_the_container_runtime() {
+    let (mut daemon, _machine) = daemon(CAPPED);
+    let reply = daemon.answer(ControlCommand::Claims { floors: None });
+    assert!(!reply.ok && reply.error.unwrap().starts_with("kubernetes.nri is off"));
+}
+
 /// A new pod must not make the engine learn the others' pages again.
 #[test]
 fn arriving_pods_keep_others_history() {

@@ -94,6 +94,7 @@ fn pod() -> TenantView {
         container: Some("db".into()),
         qos_class: "Burstable".into(),
         class: Some("gold".into()),
+        claim_bytes: Some(50),
         asked_floor_bytes: Some(50),
         problems: vec!["weight: found \"0\"".into()],
     };

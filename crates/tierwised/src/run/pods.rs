@@ -79,6 +79,9 @@ impl Daemon {
                 }
                 RuntimeState::Connected(name) => format!("{name} is connected"),
                 RuntimeState::InStep(name) => format!("{name} has listed its pods"),
+                RuntimeState::Listed(name) => {
+                    format!("{name} has listed its pods, and is asked for them by CRI")
+                }
             };
             self.history.notice(at, line);
             self.pods.state = state;
@@ -114,17 +117,22 @@ impl Daemon {
 
     /// The pods for the view; none if the daemon follows none.
     pub(super) fn pods_view(&self) -> Option<PodsView> {
-        let socket = self.options.config.kubernetes.socket()?;
+        let kubernetes = &self.options.config.kubernetes;
+        let (nri, cri) = (kubernetes.nri_socket(), kubernetes.cri_socket());
+        let first = nri.or(cri)?;
         let table = self.channels.pods.lock();
         let (answers, slowest) = table.answers();
-        let (runtime, in_step) = match table.state() {
-            RuntimeState::Apart => (String::new(), false),
-            RuntimeState::Connected(name) => (name.clone(), false),
-            RuntimeState::InStep(name) => (name.clone(), true),
+        let (source, socket, runtime, in_step) = match table.state() {
+            RuntimeState::Apart => ("", first, "", false),
+            RuntimeState::Connected(name) => ("nri", first, name.as_str(), false),
+            RuntimeState::InStep(name) => ("nri", first, name.as_str(), true),
+            RuntimeState::Listed(name) => ("cri", cri.unwrap_or(first), name.as_str(), true),
         };
         Some(PodsView {
+            source: source.to_owned(),
+            source_reason: if source == "nri" { String::new() } else { self.without_nri(nri) },
             socket: socket.to_owned(),
-            runtime,
+            runtime: runtime.to_owned(),
             in_step,
             pods: table.pods().len() as u64,
             containers: table.containers().len() as u64,
@@ -132,6 +140,16 @@ impl Daemon {
             answers,
             slowest_answer_ms: slowest.as_secs_f64() * 1e3,
         })
+    }
+
+    /// Why NRI reports no pods.
+    fn without_nri(&self, socket: Option<&str>) -> String {
+        if socket.is_none() {
+            return "kubernetes.nri is off".to_owned();
+        }
+        let features = self.channels.unavailable.list();
+        let nri = features.into_iter().find(|(feature, _)| *feature == "nri");
+        nri.map_or_else(|| "NRI has ended".to_owned(), |(_, reason)| reason)
     }
 }
 

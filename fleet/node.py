@@ -44,7 +44,7 @@ VALUES = {
 PLUGINS = ("bridge", "host-local", "loopback")
 
 
-def parts(paths: Paths, wanted: str) -> Path:
+def parts(paths: Paths) -> Path:
     """Returns the directory of all that the guest needs, made at the first call and renewed where
     it changes with the sources."""
     out = TARGET / "node"

@@ -11,6 +11,8 @@ from tierguest.settings import PER_CPU_LISTS
 
 # Free MiB of the fast node when the pods start, of which the kernel keeps some 32.
 LEFT_MIB = 320
+# Pause of a program that uses its memory a tenth as often as others.
+IDLE_US = 200_000
 # Seconds between two rows of a course.
 EVERY_S = 2
 # Seconds in which what holds must go on to hold.
@@ -81,9 +83,9 @@ def a_pods_floor_holds_beside_a_greedy_one(guest: Guest) -> None:
     with Node(guest) as node:
         _crowded(guest)
         node.start(Pod("greedy", stairs(400, 1000)), 400)
-        node.start(Pod("plain", stairs(128, 20_000)), 128)
+        node.start(Pod("plain", stairs(128, IDLE_US)), 128)
         held = {"tierwise.io/floor": f"{floor}Mi"}
-        pod = node.start(Pod("held", stairs(128, 20_000), held), 128)
+        pod = node.start(Pod("held", stairs(128, IDLE_US), held), 128)
         course = Course(node, "floor")
         before = course.row("the daemon starts")
         assert before["held"] < floor * NEARLY, f"nothing to do: {before}"

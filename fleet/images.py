@@ -12,9 +12,8 @@ from pathlib import Path
 
 from fleet.parts import REPOSITORY
 
-# Names below a domain that is no one's (RFC 6761), so that no runtime can pull them.
-WORKLOADS = "tierwise.test/workloads:v1"
-DAEMON = "tierwise.test/tierwised:v1"
+# The name in the daemon's image (scripts/release/oci_layout.py), which the chart has as default.
+DAEMON = "localhost/tierwised"
 
 # What the first image does unless a pod names a command: longer than any test.
 SANDBOX = ("/bin/busybox", "sleep", "1000000")

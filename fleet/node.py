@@ -13,16 +13,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tierlab.guest import Guest, remove_stale_runs
+from tierlab.job import Job
+from tierlab.kernel import SERIES, series
+from tierlab.mode import Mode
+from tierlab.paths import LAB, Paths
+from tierlab.topology import TOPOLOGIES
+
 from fleet import images
 from fleet.chart import configuration, rendered, static_pod
 from fleet.parts import REPOSITORY, TARGET, debian, kubernetes, tested
-
-from tierlab.guest import Guest, remove_stale_runs  # noqa: E402
-from tierlab.job import Job  # noqa: E402
-from tierlab.kernel import SERIES, series  # noqa: E402
-from tierlab.mode import Mode  # noqa: E402
-from tierlab.paths import LAB, Paths  # noqa: E402
-from tierlab.topology import TOPOLOGIES  # noqa: E402
 
 TESTS = REPOSITORY / "fleet" / "guest"
 
@@ -61,8 +61,7 @@ def parts(paths: Paths) -> Path:
     images.workloads(paths.root, paths.programs, out / "workloads.tar")
     both = {name: tested(name) for name in ("tierwised", "tierwise")}
     digest = images.daemon(paths.root, both, out / "tierwised.tar")
-    repository = images.DAEMON.partition(":")[0]
-    image = {"repository": repository, "digest": digest, "pullPolicy": "Never"}
+    image = {"repository": images.DAEMON, "digest": digest, "pullPolicy": "Never"}
     text = rendered({**VALUES, "image": image})
     (out / "daemon.yaml").write_text(static_pod(text))
     (out / "daemon.toml").write_text(configuration(text))

@@ -44,6 +44,15 @@ def tenants(guest: Guest) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in view(guest).get("tenants", [])}
 
 
+def told(guest: Guest) -> str:
+    """Describes what the daemon says of itself, for a failure's message."""
+    found = view(guest)
+    rows = {row["name"]: row["because"] for row in found.get("tenants", [])}
+    names = ("mode", "mode_reason", "monitoring", "uptime", "counters", "cost", "unavailable")
+    notices = [notice["text"] for notice in found.get("notices", [])[-4:]]
+    return json.dumps([{name: found.get(name) for name in names}, rows, notices])
+
+
 def wait_for_tenants(guest: Guest, node: Node, daemon: Tierwised, within_s: float = 0) -> float:
     """Waits until the daemon's tenants are the node's pods. Returns the seconds that it took."""
     expected = {f"shop/{name}-lab" for name in node.pods}

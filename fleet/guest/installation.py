@@ -16,7 +16,7 @@ SOCKET = "/run/tierwise/control.sock"
 STATE = Path("/var/lib/tierwise")
 KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
 STATISTICS = Path("/sys/module/damon_stat/parameters/enabled")
-IMAGE = "tierwise.test/tierwised"
+IMAGE = "localhost/tierwised"
 
 
 class Installed:
@@ -24,12 +24,11 @@ class Installed:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        node.load_image("tierwised")
-        digest = (PARTS / "digest").read_text()
-        loaded = f"{IMAGE}@{digest}"
-        if loaded not in (node.ctr("images", "ls", "-q") or ""):
-            named = [n for n in (node.ctr("images", "ls", "-q") or "").split() if IMAGE in n]
-            assert named and node.ctr("images", "tag", named[0], loaded) is not None, named
+        node.load_image("tierwised.tar", IMAGE)
+        loaded = f"{IMAGE}@{(PARTS / 'digest').read_text()}"
+        if loaded not in node.images():
+            (named,) = (name for name in node.images() if name.startswith(f"{IMAGE}:"))
+            assert node.ctr("images", "tag", named, loaded) is not None, node.describe()
         profile = Path("/var/lib/kubelet/seccomp/profiles/tierwised.json")
         profile.parent.mkdir(parents=True, exist_ok=True)
         profile.write_text((PARTS / "seccomp.json").read_text())

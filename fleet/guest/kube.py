@@ -16,6 +16,7 @@ from tierguest.files import node_table, read, write
 from tierguest.program import Program
 
 PARTS = Path("/lab/job/node")
+# A name below a domain that is no one's (RFC 6761), so that no runtime can pull it.
 IMAGE = "tierwise.test/workloads:v1"
 MIB = 1 << 20
 
@@ -144,7 +145,7 @@ class Node:
         Path("/etc/cni/net.d/pods.conflist").write_text(json.dumps(NETWORK))
         Path("/etc/resolv.conf").touch()
         self.start_containerd()
-        self.load_image("workloads")
+        self.load_image("workloads.tar", IMAGE.partition(":")[0])
         if self.with_kubelet:
             self.start_kubelet()
         return self
@@ -192,14 +193,16 @@ class Node:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.stdout if done.returncode == 0 else None
 
-    def load_image(self, name: str) -> None:
-        """Gives containerd an image, if it has none of the name."""
-        if f"tierwise.test/{name}:" in (self.ctr("images", "ls", "-q") or ""):
-            return
-        words = ("images", "import", "--base-name", f"tierwise.test/{name}")
-        archive = str(PARTS / f"{name}.tar")
-        loaded = self.ctr(*words, archive)
-        assert loaded is not None, f"{archive} was not loaded: {self.describe()}"
+    def load_image(self, archive: str, name: str) -> None:
+        """Gives containerd the image of this name in an archive, unless it has it."""
+        if not any(known.startswith(f"{name}:") for known in self.images()):
+            words = ("images", "import", "--base-name", name, str(PARTS / archive))
+            assert self.ctr(*words) is not None, f"{archive} was not loaded: {self.describe()}"
+        assert any(known.startswith(f"{name}:") for known in self.images()), self.images()
+
+    def images(self) -> list[str]:
+        """Returns the names of containerd's images."""
+        return (self.ctr("images", "ls", "-q") or "").split()
 
     def tasks(self) -> list[str]:
         """Returns the containers that run."""

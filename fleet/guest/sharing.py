@@ -3,7 +3,7 @@
 import json
 import time
 
-from daemon_of_pods import config, tenants, wait_for_tenants
+from daemon_of_pods import config, tenants, told, wait_for_tenants
 from kube import MIB, PATIENCE_S, Node, Pod, keep, keep_logs, write
 from tierguest import Guest, test
 from tierguest.daemon import Tierwised
@@ -11,8 +11,8 @@ from tierguest.settings import PER_CPU_LISTS
 
 # Free MiB of the fast node when the pods start, of which the kernel keeps some 32.
 LEFT_MIB = 320
-# Pause of a program that uses its memory a tenth as often as others.
-IDLE_US = 200_000
+# Pause of a program that uses its memory a third as often as the greedy one.
+IDLE_US = 40_000
 # Seconds between two rows of a course.
 EVERY_S = 2
 # Seconds in which what holds must go on to hold.
@@ -41,6 +41,8 @@ class Course:
         held = {name: round(self.node.fast_mib(pod), 1) for name, pod in self.node.pods.items()}
         seconds = round(time.monotonic() - self.began)
         self.rows.append({"seconds": seconds, "event": event, "fast_mib": held})
+        # On the console, for whoever watches.
+        print(f"lab: {seconds} s: {held} {event}", flush=True)
         keep(f"{self.name}.json", json.dumps(self.rows))
         return held
 
@@ -52,7 +54,8 @@ class Course:
             return self.row()[name] >= least_mib
 
         def saying() -> str:
-            return f"{self.rows[-1]}; {self.node.describe()}; {daemon.printed()[-1500:]}"
+            said = f"{self.rows[-1]}; {told(self.node.guest)}; {self.node.describe()}"
+            return f"{said}; {daemon.printed()[-1500:]}"
 
         return self.node.guest.wait_until(enough, PATIENCE_S, saying, every_s=EVERY_S)
 
@@ -82,7 +85,7 @@ def a_pods_floor_holds_beside_a_greedy_one(guest: Guest) -> None:
     floor = 96
     with Node(guest) as node:
         _crowded(guest)
-        node.start(Pod("greedy", stairs(400, 1000)), 400)
+        node.start(Pod("greedy", stairs(240, 200)), 240)
         node.start(Pod("plain", stairs(128, IDLE_US)), 128)
         held = {"tierwise.io/floor": f"{floor}Mi"}
         pod = node.start(Pod("held", stairs(128, IDLE_US), held), 128)
@@ -130,7 +133,8 @@ def a_cap_and_a_weight_hold(guest: Guest) -> None:
             return row["capped"] <= cap * 1.05 and row["heavy"] > 1.3 * row["light"]
 
         def saying() -> str:
-            return f"{course.rows[-1]}; {node.describe()}; {daemon.printed()[-1500:]}"
+            said = f"{course.rows[-1]}; {told(guest)}; {node.describe()}"
+            return f"{said}; {daemon.printed()[-1500:]}"
 
         guest.figure("seconds", guest.wait_until(shared, PATIENCE_S, saying, every_s=EVERY_S))
         guest.figure("after", json.dumps(course.row()))

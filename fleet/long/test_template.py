@@ -15,6 +15,7 @@ ALL: dict[str, object] = {
     "hostNetwork": True,
     "dryRun": True,
     "releaseDamon": True,
+    "cpuBudgetPercent": 50,
     "cri": {"enabled": True},
     "detect": {"enabled": True},
     "metrics": {
@@ -103,7 +104,7 @@ class TemplateTest(unittest.TestCase):
 
     def test_socket_of_cri_is_mounted_on_request(self) -> None:
         """The daemon has the runtime's powerful socket only if the values ask for it."""
-        self.assertNotIn("cri", daemon_sets(rendered({}))["t"])
+        self.assertNotIn("run/cri", daemon_sets(rendered({}))["t"])
         asked = rendered({"cri": {"enabled": True}})
         self.assertIn("mountPath: /var/run/cri, mountPropagation", daemon_sets(asked)["t"])
         self.assertIn('cri = "/var/run/cri/containerd.sock"', configuration(asked))

@@ -51,9 +51,8 @@ pub fn write(
 /// other checks depend on the rights of the process that makes them, and the daemon has its own.
 /// After `until` node-feature-discovery takes the label away.
 fn text(report: &DoctorReport, until: Option<SystemTime>) -> String {
-    let lacks = |check: &&HostCheck| {
-        check.name == memory::TIERS && check.status == CheckResult::Missing
-    };
+    let lacks =
+        |check: &&HostCheck| check.name == memory::TIERS && check.status == CheckResult::Missing;
     let found = report.checks.iter().filter(lacks).map(|check| check.found.as_str());
     let comments: String =
         found.flat_map(str::lines).map(|line| format!("# {}\n", line.trim())).collect();

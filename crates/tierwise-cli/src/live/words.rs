@@ -129,8 +129,7 @@ pub fn pods(pods: &PodsView) -> String {
         };
         return format!("It does not know the pods that start from now on: {why}.");
     }
-    let (count, containers) =
-        (counted(pods.pods, "pod"), counted(pods.containers, "container"));
+    let (count, containers) = (counted(pods.pods, "pod"), counted(pods.containers, "container"));
     let of = &pods.runtime;
     if pods.source == "cri" {
         let why = &pods.source_reason;

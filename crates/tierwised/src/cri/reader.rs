@@ -229,11 +229,8 @@ mod tests {
             uid: "u".into(),
             namespace: "shop".into(),
         };
-        let sandbox = PodSandbox {
-            id: "s1".into(),
-            metadata: Some(metadata),
-            annotations: BTreeMap::new(),
-        };
+        let sandbox =
+            PodSandbox { id: "s1".into(), metadata: Some(metadata), annotations: BTreeMap::new() };
         assert!(checked_pod(sandbox).unwrap_err().contains("name: found"));
         assert!(checked_pod(PodSandbox::default()).is_err());
     }

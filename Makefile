@@ -129,8 +129,8 @@ test-fleet: needs-cargo needs-fleet
 fleet-test: test-fleet needs-go
 	$(FLEET) --start-directory fleet/long
 
-# A node of Kubernetes with two memory tiers in a guest, on both kernels (NODE='--kernel 7': on one):
-# an hour, and more for the first build of the kubelet.
+# A node of Kubernetes with two memory tiers in a guest, on both kernels (NODE='--kernel 7': on
+# one): an hour, and more for the first build of the kubelet.
 fleet-node: tested needs-fleet needs-go needs-image
 	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(PYTHON) -m fleet.node $(NODE)
 

@@ -96,8 +96,8 @@ def _state_files() -> list[str]:
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=4000)
 def an_upgrade_and_removal_restore_the_kernel(guest: Guest) -> None:
-    """The chart's pod holds a floor under its seccomp profile. It is replaced, its daemon is killed,
-    and it is removed: the kernel's settings are those of before."""
+    """The chart's pod holds a floor under its seccomp profile. It is replaced, its daemon is
+    killed, and it is removed: the kernel's settings are those of before."""
     with Node(guest) as node:
         before = _taken()
         chart = Installed(node)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the container image of the daemon in dist/: an OCI layout in a tar file, of one layer, with
-# no base image. It has the command, too, for who looks into a pod. `podman load`, `skopeo` and `ctr images import` read it.
+# no base image. It has the command, too, for who looks into a pod. `podman load`, `skopeo` and `ctr
+# images import` read it.
 source "$(dirname "$0")/environment.sh"
 build_static
 work=$(mktemp -d)

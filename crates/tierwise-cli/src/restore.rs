@@ -67,7 +67,7 @@ impl Restore {
         Ok(out.flush()?)
     }
 
-    /// Tries again while it fails: a daemon that ends at the same time restores what it took itself.
+    /// Tries again while it fails: a daemon that ends at the same time restores what it took.
     fn lines_after_daemon(&self, roots: &Roots, within: Duration) -> Result<Vec<String>, Failure> {
         let deadline = Instant::now() + within;
         loop {

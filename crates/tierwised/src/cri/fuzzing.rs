@@ -3,7 +3,7 @@
 use prost::Message;
 
 use super::grpc::unframed;
-use super::message::{ContainerStatusResponse, CriContainer, PodSandbox};
+use super::message::{ContainerStatusResponse, CriContainer, CriSandbox};
 use super::reader::{checked_container, checked_pod};
 use crate::config::Kubernetes;
 use crate::pods::{PodCapacity, PodTable, tenants};
@@ -26,7 +26,7 @@ pub(crate) fn runtime(bytes: &[u8]) {
     let Ok(Answers { pods, containers, status }) = Answers::decode(message) else { return };
     let status = ContainerStatusResponse::decode(&status[..]).unwrap_or_default();
     let pods = pods.iter().filter_map(|entry| {
-        let sandbox = PodSandbox::decode(&entry[..]).ok()?;
+        let sandbox = CriSandbox::decode(&entry[..]).ok()?;
         Some((sandbox.id.clone(), checked_pod(sandbox).ok()?))
     });
     let containers = containers.iter().filter_map(|entry| {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::SendRequest;
+use http::header::TE;
 use http::{HeaderMap, Method, Request};
 use prost::Message;
 use tokio::net::UnixStream;
@@ -87,7 +88,7 @@ impl GrpcClient {
             .method(Method::POST)
             .uri(format!("http://localhost/{}/{method}", self.service))
             .header("content-type", "application/grpc")
-            .header("te", "trailers")
+            .header(TE, "trailers")
             .body(())
             .context("no such method")?;
         let (answer, mut stream) = sender.send_request(request, false).context("cannot send")?;

@@ -72,7 +72,7 @@ pub struct ListResponse {
 
 /// The sandbox of a pod.
 #[derive(Clone, PartialEq, Message)]
-pub struct PodSandbox {
+pub struct CriSandbox {
     /// Its id.
     #[prost(string, tag = "1")]
     pub id: String,

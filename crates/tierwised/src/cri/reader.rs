@@ -8,8 +8,8 @@ use prost::Message;
 
 use super::grpc::{CallError, GrpcClient};
 use super::message::{
-    CONTAINER_RUNNING, ContainerInfo, ContainerStatusResponse, CriContainer, ListRequest,
-    ListResponse, OF_NODE, PodSandbox, PodSandboxStatusResponse, SANDBOX_READY, SERVICE,
+    CONTAINER_RUNNING, ContainerInfo, ContainerStatusResponse, CriContainer, CriSandbox,
+    ListRequest, ListResponse, OF_NODE, PodSandboxStatusResponse, SANDBOX_READY, SERVICE,
     StateFilter, StateValue, StatusRequest, VersionRequest, VersionResponse,
 };
 use crate::pods::{Container, Pod, checked_name, control_group, kept_annotations};
@@ -70,7 +70,7 @@ impl CriReader {
     async fn list_pods(&mut self, refusals: &mut Vec<String>) -> anyhow::Result<()> {
         let mut before = std::mem::take(&mut self.pods);
         for item in self.entries("ListPodSandbox", SANDBOX_READY).await? {
-            let Some(sandbox) = decoded::<PodSandbox>(&item, refusals) else { continue };
+            let Some(sandbox) = decoded::<CriSandbox>(&item, refusals) else { continue };
             let id = sandbox.id.clone();
             let pod = match before.remove(&id) {
                 Some(pod) => pod,
@@ -109,7 +109,7 @@ impl CriReader {
 
     /// A pod with checked names; none if it has ended meanwhile. Its network matters for the
     /// latency that an annotation names, so it is asked for only with annotations.
-    async fn pod(&mut self, sandbox: PodSandbox) -> anyhow::Result<Option<Result<Pod, String>>> {
+    async fn pod(&mut self, sandbox: CriSandbox) -> anyhow::Result<Option<Result<Pod, String>>> {
         let mut pod = match checked_pod(sandbox.clone()) {
             Ok(pod) => pod,
             Err(reason) => return Ok(Some(Err(reason))),
@@ -156,7 +156,7 @@ fn decoded<T: Message + Default>(bytes: &[u8], refusals: &mut Vec<String>) -> Op
     T::decode(bytes).map_err(refuse).ok()
 }
 
-pub(super) fn checked_pod(sandbox: PodSandbox) -> Result<Pod, String> {
+pub(super) fn checked_pod(sandbox: CriSandbox) -> Result<Pod, String> {
     checked_name("sandbox's id", sandbox.id)?;
     let names = sandbox.metadata.unwrap_or_default();
     Ok(Pod {
@@ -230,8 +230,8 @@ mod tests {
             namespace: "shop".into(),
         };
         let sandbox =
-            PodSandbox { id: "s1".into(), metadata: Some(metadata), annotations: BTreeMap::new() };
+            CriSandbox { id: "s1".into(), metadata: Some(metadata), annotations: BTreeMap::new() };
         assert!(checked_pod(sandbox).unwrap_err().contains("name: found"));
-        assert!(checked_pod(PodSandbox::default()).is_err());
+        assert!(checked_pod(CriSandbox::default()).is_err());
     }
 }

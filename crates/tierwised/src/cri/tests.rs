@@ -138,7 +138,7 @@ fn sandbox(name: &str) -> Vec<u8> {
         namespace: "shop".into(),
     };
     let ours = [("tierwise.io/floor", "1Gi"), ("other.example/key", "x")];
-    PodSandbox {
+    CriSandbox {
         id: format!("sandbox-{name}"),
         metadata: Some(metadata),
         annotations: ours.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),

@@ -56,6 +56,7 @@ NETWORK = {
     ],
 }
 
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MANIFESTS = Path("/etc/kubernetes/manifests")
 
 KUBELET = {
@@ -140,6 +141,9 @@ class Node:
         self.kubelet: Program | None = None
 
     def __enter__(self) -> "Node":
+        # khugepaged has the lowest priority. On a busy emulated CPU it held the memory of a pod for
+        # minutes, in which nothing of it can move.
+        write(HUGE_PAGES, "never")
         for path in (MANIFESTS, Path("/etc/cni/net.d"), Path("/etc/containerd"), Path("/opt")):
             path.mkdir(parents=True, exist_ok=True)
         Path("/etc/cni/net.d/pods.conflist").write_text(json.dumps(NETWORK))

@@ -1,7 +1,9 @@
 """Tests of the chart's pod: the daemon in its container, its upgrade and its removal."""
 
+import errno
 import signal
 import subprocess
+import time
 import uuid
 from pathlib import Path
 
@@ -80,14 +82,26 @@ class Installed:
 
 def _running() -> int:
     """Returns the number of DAMON's threads that a user of its files has started."""
-    return sum(read(state) == "on" for state in KDAMONDS.glob("*/state"))
+    return sum(_patiently(state) == "on" for state in KDAMONDS.glob("*/state"))
+
+
+def _patiently(file: Path) -> str:
+    """Reads a file of DAMON, which refuses while another process uses any (EBUSY)."""
+    for _ in range(100):
+        try:
+            return read(file)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            time.sleep(0.1)
+    return read(file)
 
 
 def _taken() -> tuple[dict[Path, str], str, int, str]:
     """Returns the kernel's settings, the places for DAMON's threads and those that run, and whether
     the kernel uses DAMON for statistics of its own."""
     statistics = read(STATISTICS) if STATISTICS.exists() else ""
-    return snapshot(), read(KDAMONDS / "nr_kdamonds"), _running(), statistics
+    return snapshot(), _patiently(KDAMONDS / "nr_kdamonds"), _running(), statistics
 
 
 def _state_files() -> list[str]:

@@ -23,7 +23,7 @@ NEARLY = 0.95
 
 def stairs(mib: int, pause_us: int, hot_mib: int = 0) -> list[str]:
     """Returns the command of a program whose memory is known."""
-    words = ["stairs", f"mib={mib}", f"hot_mib={hot_mib or mib}", "pattern=fixed"]
+    words = ["stairs", f"mib={mib}", f"hot_mib={hot_mib or mib}", "pattern=fixed", "forget=1"]
     return [*words, f"pause_us={pause_us}"]
 
 

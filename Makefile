@@ -11,8 +11,8 @@ FLEET := $(PYTHON) -m unittest discover --top-level-directory .
 SCENARIOS := scenarios/recorded/*.toml
 
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
-	bench record test-python test-emt test-dashboard test-fleet fleet-test fleet-bench lab \
-	lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
+	bench record test-python test-emt test-dashboard test-fleet fleet-test fleet-bench fleet-node \
+	lab lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
 	package-deb package-tarball package-image package-image-dra package-crates release \
 	check-release \
 	test-packages test-packages-dev needs-packages needs-cargo needs-run needs-text \
@@ -32,6 +32,8 @@ help:
 	@echo "                     (part of make test)"
 	@echo "make test-fleet      run the daemon beside a real containerd (part of make test)"
 	@echo "make fleet-test      the same with what Go modules must be built for (needs Go)"
+	@echo "make fleet-node      run a kubelet, containerd and the daemon in a guest with two tiers"
+	@echo "                     (needs Go; an hour)"
 	@echo "make test-dashboard  check the daemon's page and the reports in Chromium"
 	@echo "                     (part of make test)"
 	@echo "make lab             build the Linux guests with two nodes in which live code is tested"
@@ -131,6 +133,11 @@ test-fleet: needs-cargo needs-fleet
 fleet-test: test-fleet needs-go
 	cd kubernetes/dra && go vet ./... && go test ./...
 	$(FLEET) --start-directory fleet/long
+
+# A node of Kubernetes with two memory tiers in a guest, on both kernels (NODE='--kernel 7': on
+# one): an hour, and more for the first build of the kubelet.
+fleet-node: tested needs-fleet needs-go needs-image
+	TIERLAB_TESTED=$(CURDIR)/$(TESTED) $(PYTHON) -m fleet.node $(NODE)
 
 # The delay that the daemon adds to the start of a container (docs/kubernetes.md).
 fleet-bench: needs-cargo needs-go

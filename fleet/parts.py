@@ -25,9 +25,11 @@ TARGET = REPOSITORY / "target" / "fleet"
 # The packages, with the program for which each is there.
 PACKAGES = {
     "containerd": "usr/bin/containerd",
+    "containernetworking-plugins": "usr/lib/cni/bridge",
     "etcd-server": "usr/bin/etcd",
     "prometheus": "usr/bin/prometheus",
     "promtool": "usr/bin/promtool",
+    "runc": "usr/sbin/runc",
 }
 
 # The modules of programs, each with the version that the tests were written with.

@@ -7,13 +7,26 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from fleet.chart import CHART, DIGEST, Refused, lint, rendered
+from fleet.chart import (
+    CHART,
+    DIGEST,
+    Refused,
+    configuration,
+    daemon_sets,
+    documents,
+    lint,
+    rendered,
+)
 from fleet.parts import REPOSITORY, tested
 
 # Every part of the chart that is off by default.
 ALL: dict[str, object] = {
     "hostNetwork": True,
     "dryRun": True,
+    "releaseDamon": True,
+    "cpuBudgetPercent": 50,
+    "cri": {"enabled": True},
+    "detect": {"enabled": True},
     "metrics": {
         "podMonitor": {"enabled": True},
         "rules": {"enabled": True},
@@ -48,6 +61,9 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"classes": [{"name": "gold", "weight": 0}]}, "weight"),
     ({"classes": [{"name": "gold", "floors": "1Gi"}]}, "floors"),
     ({"pods": "some"}, "pods"),
+    ({"cri": {"directory": "run/containerd"}}, "directory"),
+    ({"cri": {"socket": "../docker.sock"}}, "socket"),
+    ({"detect": {"token": "yes"}}, "token"),
     ({"metrics": {"port": 80}}, "port"),
     ({"privileged": True}, "privileged"),
     ({"reservePercent": 101}, "reservePercent"),
@@ -56,20 +72,6 @@ WRONG: list[tuple[dict[str, object], str]] = [
     ({"dra": {"maxClaim": "8GB"}}, "maxClaim"),
     ({"dra": {"kubeletDirectory": "kubelet"}}, "kubeletDirectory"),
 ]
-
-
-def documents(text: str) -> dict[str, str]:
-    """Returns the documents of a rendered chart by kind; of one kind only the last."""
-    parts = re.split(r"^---$", text, flags=re.MULTILINE)
-    kinds = ((re.search(r"^kind: (\w+)$", part, re.MULTILINE), part) for part in parts)
-    return {kind[1]: part for kind, part in kinds if kind}
-
-
-def configuration(text: str) -> str:
-    """Returns the daemon's configuration in a rendered chart."""
-    found = re.search(r"^  tierwised\.toml: \|\n((?:    .*\n|\n)+)", text, re.MULTILINE)
-    assert found is not None
-    return textwrap.dedent(found[1])
 
 
 class TemplateTest(unittest.TestCase):
@@ -91,25 +93,41 @@ class TemplateTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_daemon_has_the_least_privilege(self) -> None:
-        """No value of the chart makes the daemon privileged or gives it a token."""
+        """No value of the chart makes a container privileged or gives one a token."""
         for values in ({}, ALL):
-            pod = documents(rendered(values))["DaemonSet"]
-            for line in (
-                "automountServiceAccountToken: false",
-                "privileged: false",
-                "allowPrivilegeEscalation: false",
-                "readOnlyRootFilesystem: true",
-                "drop: [ALL]",
-            ):
-                self.assertIn(line, pod)
-            added = re.search(r"add: \[(.*)\]", pod)
-            assert added is not None
+            pods = daemon_sets(rendered(values))
+            self.assertEqual(set(pods), {"t", "t-detect"} if values else {"t"})
+            for name, pod in pods.items():
+                self.assertIn("automountServiceAccountToken: false", pod)
+                self.assertNotIn("SYS_ADMIN", pod)
+                containers = re.split(r"^ +- name: (?:tierwised|restore|detect)$", pod, flags=re.M)
+                self.assertEqual(len(containers), 3 if name == "t" else 2)
+                for container in containers[1:]:
+                    self.confined(container)
+            added = re.findall(r"add: \[(.*)\]", "".join(pods.values()))
+            self.assertEqual(len(added), 1, "the daemon alone has capabilities")
             kept = set(re.findall(r"CAP_(\w+)", self.unit()))
-            self.assertLessEqual(set(added[1].split(", ")), kept)
-            self.assertNotIn("SYS_ADMIN", pod)
-            self.assertRegex(pod, r'image: "\S+@sha256:[0-9a-f]{64}"')
+            self.assertLessEqual(set(added[0].split(", ")), kept)
         kinds = set(documents(rendered(ALL)))
         self.assertFalse({k for k in kinds if "Role" in k or k in {"Secret", "Job"}}, kinds)
+
+    def confined(self, container: str) -> None:
+        """A container has what every one of the chart has."""
+        for line in (
+            "privileged: false",
+            "allowPrivilegeEscalation: false",
+            "readOnlyRootFilesystem: true",
+            "drop: [ALL]",
+        ):
+            self.assertIn(line, container)
+        self.assertRegex(container, r'image: "\S+@sha256:[0-9a-f]{64}"')
+
+    def test_socket_of_cri_is_mounted_on_request(self) -> None:
+        """The daemon has the runtime's powerful socket only if the values ask for it."""
+        self.assertNotIn("run/cri", daemon_sets(rendered({}))["t"])
+        asked = rendered({"cri": {"enabled": True}})
+        self.assertIn("mountPath: /var/run/cri, mountPropagation", daemon_sets(asked)["t"])
+        self.assertIn('cri = "/var/run/cri/containerd.sock"', configuration(asked))
 
     def unit(self) -> str:
         """Returns the capabilities of the systemd unit."""

@@ -1,7 +1,9 @@
 """A real Prometheus that scrapes the daemon's exported metrics with the token."""
 
 import json
+import re
 import signal
+import subprocess
 import unittest
 import urllib.error
 import urllib.parse
@@ -9,7 +11,7 @@ import urllib.request
 from pathlib import Path
 
 from fleet.machine import DAEMON, FleetTest, free_ports, wait_for
-from fleet.parts import REPOSITORY, Program, debian
+from fleet.parts import REPOSITORY, Program, debian, tested
 
 RULES = REPOSITORY / "packaging" / "helm" / "tierwise" / "files" / "rules.yaml"
 
@@ -30,6 +32,14 @@ scrape_configs:
   - job_name: other
     authorization: {{credentials: "another-token-of-a-client"}}
     static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+# A tenant of the recorded machine that has 16 MiB, half of them in slow memory.
+TENANT = """\
+[[tenant]]
+name = "shop"
+cgroup = "kubepods.slice/*/*/cri-containerd-0a.scope"
+floor = "12MiB"
 """
 
 # Loopback is asked directly, whatever proxy the machine has.
@@ -95,6 +105,41 @@ class PrometheusTest(FleetTest):
         health = {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
         self.assertEqual({name for name, state in health.items() if state != "ok"}, set())
         self.assertGreater(len(health), 10)
+
+    def test_alerts_fire_for_a_daemon(self) -> None:
+        """A floor that is not held, a daemon that moves nothing and a lost runtime are alerts of
+        Prometheus, by the chart's expressions, and the second ends when the daemon goes on."""
+        # Their time before they fire is minutes; all else is the chart's.
+        text, count = re.subn(r"^( +)for: \w+$", r"\1for: 1s", RULES.read_text(), flags=re.M)
+        self.assertGreaterEqual(count, 5)
+        rules = self.directory / "rules.yaml"
+        rules.write_text(text)
+        values = {"port": self.port, "rules": rules}
+        # Pages of a recorded machine cannot move: it only decides.
+        self.write("daemon.toml", "dry_run = true\n" + DAEMON + METRICS + TENANT, **values)
+        self.write("prometheus.yml", PROMETHEUS, **values)
+        parts = (self.daemon(), self.prometheus())
+        for name in ("TierwiseFloorNotHeld", "TierwiseRuntimeLost"):
+            wait_for(name, lambda name=name: self.fires(name), *parts)
+        missing = self.value('tierwise:tenant_floor_missing:bytes{tenant="shop",job="tierwise"}')
+        self.assertEqual(float(missing), 4 << 20)
+        self.assertFalse(self.fires("TierwiseMovesNothing"))
+        self.daemon_command("pause")
+        wait_for("TierwiseMovesNothing", lambda: self.fires("TierwiseMovesNothing"), *parts)
+        self.daemon_command("resume")
+        wait_for("its end", lambda: not self.fires("TierwiseMovesNothing"), *parts)
+
+    def fires(self, alert: str) -> bool:
+        """Returns true if Prometheus lists an alert as firing."""
+        listed = self.api("alerts").get("alerts")
+        rows = listed if isinstance(listed, list) else []
+        return any(r["labels"]["alertname"] == alert and r["state"] == "firing" for r in rows)
+
+    def daemon_command(self, word: str) -> None:
+        """Gives the daemon a command."""
+        socket = self.directory / "run/control.sock"
+        command = [str(tested("tierwise")), "daemon", word, "--socket", str(socket)]
+        subprocess.run(command, check=True, capture_output=True)
 
     def test_replaced_token_needs_no_restart(self) -> None:
         """The daemon and Prometheus read the token's file at each scrape."""

@@ -2,9 +2,13 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anstyle::Style;
 use clap::Args;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use tierwise_linux::damon::admin::{self, Left};
 use tierwise_linux::damon::trace;
 use tierwise_linux::migrate::page_cache::promotion::cache_record;
@@ -18,6 +22,12 @@ use crate::failure::{CommandResult, Failure};
 use crate::prose::paragraph;
 use crate::record_live;
 
+/// Longest wait for a daemon that is about to end: half of the minute that a pod of the chart has.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Interval of trying again meanwhile.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// Restore kernel settings and stop DAMON's threads after a tierwised or a recording was killed.
 ///
 /// The changes are in a state file. Settings that another program changed since stay as they are.
@@ -29,6 +39,10 @@ pub struct Restore {
     /// The directory of the state file: `state` of the configuration. [default: /var/lib/tierwise]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// Wait for SIGTERM or SIGINT, then restore as soon as no daemon runs: a container of the
+    /// daemon's pod that ends after it.
+    #[arg(long)]
+    at_end: bool,
     /// Find the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
@@ -37,8 +51,13 @@ pub struct Restore {
 impl Restore {
     pub fn execute(&self) -> CommandResult {
         let roots = self.root.clone().map_or_else(Roots::default, Roots::under);
+        let lines = if self.at_end {
+            Signals::new([SIGTERM, SIGINT])?.forever().next();
+            self.lines_after_daemon(&roots, PATIENCE)?
+        } else {
+            self.lines(&roots)?
+        };
         let mut out = anstream::stdout().lock();
-        let lines = self.lines(&roots)?;
         if lines.is_empty() {
             writeln!(out, "there was nothing to restore")?;
         }
@@ -46,6 +65,17 @@ impl Restore {
             paragraph(&mut out, Style::new(), "", &line)?;
         }
         Ok(out.flush()?)
+    }
+
+    /// Tries again while it fails: a daemon that ends at the same time restores what it took.
+    fn lines_after_daemon(&self, roots: &Roots, within: Duration) -> Result<Vec<String>, Failure> {
+        let deadline = Instant::now() + within;
+        loop {
+            match self.lines(roots) {
+                Err(Failure::Internal(_)) if Instant::now() < deadline => thread::sleep(PAUSE),
+                result => return result,
+            }
+        }
     }
 
     fn lines(&self, roots: &Roots) -> Result<Vec<String>, Failure> {
@@ -122,7 +152,8 @@ mod tests {
         put(&roots.proc.join("sys/kernel/numa_balancing"), "1\n");
         let state = tree.path().join("state");
         fs::create_dir(&state).unwrap();
-        let restore = Restore { state: Some(state), root: Some(tree.path().to_owned()) };
+        let root = Some(tree.path().to_owned());
+        let restore = Restore { state: Some(state), at_end: false, root };
         (tree, roots, restore)
     }
 
@@ -146,6 +177,21 @@ mod tests {
         let now = fs::read_to_string(roots.proc.join("sys/kernel/numa_balancing")).unwrap();
         assert_eq!(now, "1");
         assert!(restore.lines(&roots).unwrap().is_empty());
+    }
+
+    #[test]
+    fn restore_waits_for_ending_daemon() {
+        let (tree, roots, restore) = tree();
+        let (mut settings, _) =
+            Settings::open(&roots, &tree.path().join("state/settings.json")).unwrap();
+        settings.take(Knob::NumaBalancing, "2").unwrap();
+        let value = || fs::read_to_string(roots.proc.join("sys/kernel/numa_balancing")).unwrap();
+        assert!(restore.lines_after_daemon(&roots, Duration::ZERO).is_err());
+        assert_eq!(value(), "2");
+        let ending = thread::spawn(move || drop(settings));
+        assert!(restore.lines_after_daemon(&roots, PATIENCE).is_ok());
+        ending.join().unwrap();
+        assert_eq!(value(), "1");
     }
 
     #[test]
@@ -191,7 +237,8 @@ mod tests {
     #[test]
     fn missing_directory_is_an_error_if_named() {
         let (tree, roots, _) = tree();
-        let restore = Restore { state: Some(tree.path().join("absent")), root: None };
+        let state = Some(tree.path().join("absent"));
+        let restore = Restore { state, at_end: false, root: None };
         assert!(matches!(restore.lines(&roots), Err(Failure::User(_))));
     }
 }

@@ -236,6 +236,12 @@ mod tests {
         ] {
             assert!(text.replace('\n', " ").contains(part), "{part}\n{text}");
         }
+        let mut asked = snapshot.clone();
+        let pods = asked.pods.as_mut().unwrap();
+        (pods.source, pods.source_reason) = ("cri".into(), "kubernetes.nri is off".into());
+        let said = self::text(&asked).replace('\n', " ");
+        assert!(said.contains("by CRI of containerd 1.7.24, which it asks every"), "{said}");
+        assert!(said.contains("does not report them: kubernetes.nri is off."), "{said}");
         let mut apart = snapshot;
         apart.pods.iter_mut().for_each(|pods| pods.runtime.clear());
         assert!(self::text(&apart).contains("It does not know the pods"), "{}", self::text(&apart));

@@ -18,6 +18,7 @@ pub const TARGETS: &[(&str, ByteParser)] = &[
     ("control_request", control_request),
     ("control_answer", control_answer),
     ("nri", nri),
+    ("cri", cri),
 ];
 
 /// A client's bytes to the HTTP server.
@@ -28,6 +29,11 @@ pub fn http_request(bytes: &[u8]) {
 /// The container runtime's bytes on the socket of its Node Resource Interface.
 pub fn nri(bytes: &[u8]) {
     crate::nri::fuzzing::runtime(bytes);
+}
+
+/// The answers of the container runtime's CRI service.
+pub fn cri(bytes: &[u8]) {
+    crate::cri::fuzzing::runtime(bytes);
 }
 
 /// A command on the control socket.

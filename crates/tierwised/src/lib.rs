@@ -4,7 +4,8 @@
 //! - [`config`]: the configuration file.
 //! - [`judgement`]: the effect of a configuration on a machine, for the daemon and for the commands
 //!   that check.
-//! - [`nri`]: the conversation with the container runtime; [`pods`]: pods as tenants.
+//! - [`nri`]: the conversation with the container runtime; [`cri`]: questions to one without it;
+//!   [`pods`]: pods as tenants.
 //! - [`run`]: the thread that monitors accesses, decides and moves pages.
 //! - [`view`]: the daemon's state as data.
 //! - [`control`]: commands over a Unix socket, one JSON object per line; also the client's side.
@@ -20,6 +21,8 @@
 pub mod args;
 pub mod config;
 pub mod control;
+#[cfg(feature = "server")]
+pub mod cri;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -17,7 +17,7 @@ use tierwised::pods::SharedPods;
 use tierwised::run::{Daemon, DaemonChannels, Options};
 use tierwised::system::optional::{Optional, Unavailable};
 use tierwised::view::Snapshot;
-use tierwised::{control, http, nri, system};
+use tierwised::{control, cri, http, nri, system};
 use tokio::sync::watch;
 
 /// Exit code for the user's mistakes, the same as that of the `tierwise` command.
@@ -90,12 +90,20 @@ fn run(args: Args) -> anyhow::Result<()> {
         }
     };
     let pods = SharedPods::default();
-    let _nri = match config.kubernetes.socket().map(PathBuf::from) {
+    let _nri = match config.kubernetes.nri_socket().map(PathBuf::from) {
         None => None,
         Some(socket) => {
             let pods = pods.clone();
             let attempt = move || nri::NriLink::start(&socket, pods.clone());
             Some(Optional::start("nri", &unavailable, attempt)?)
+        }
+    };
+    let _cri = match config.kubernetes.cri_socket().map(PathBuf::from) {
+        None => None,
+        Some(socket) => {
+            let pods = pods.clone();
+            let attempt = move || cri::CriLink::start(&socket, pods.clone());
+            Some(Optional::start("cri", &unavailable, attempt)?)
         }
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;

@@ -87,7 +87,7 @@ pub struct SteeringView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct UnavailableView {
-    /// `http`, `metrics`, `nri` or `queue`.
+    /// `cri`, `http`, `metrics`, `nri` or `queue`.
     pub feature: String,
     /// The obstacle.
     pub reason: String,
@@ -175,12 +175,19 @@ pub struct TenantView {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PodsView {
-    /// The socket of the runtime's Node Resource Interface.
+    /// The runtime's interface that names the pods: `nri`, which reports them, or `cri`, which is
+    /// asked for them every few seconds; empty while neither does.
+    #[serde(default)]
+    pub source: String,
+    /// Why it is not `nri`; empty if it is.
+    #[serde(default)]
+    pub source_reason: String,
+    /// The socket of that interface, or of the first that is configured.
     pub socket: String,
     /// The runtime's name and version; empty while there is no connection.
     pub runtime: String,
-    /// Whether the runtime has listed its pods. Without it, pods that have started since are not
-    /// known.
+    /// Whether the runtime has listed its pods, by whichever interface. Without it, pods that have
+    /// started since are not known.
     pub in_step: bool,
     /// Pods with a running container.
     pub pods: u64,

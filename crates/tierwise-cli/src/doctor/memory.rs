@@ -11,6 +11,9 @@ use tierwised::judgement;
 use super::Ground;
 use super::check::{HostCheck, Stops};
 
+/// The name of the checks of memory tiers.
+pub const TIERS: &str = "memory tiers";
+
 /// Returns the checks, and the host if it could be read.
 pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<LinuxHost>) {
     let roots = &ground.roots;
@@ -21,7 +24,7 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<Linux
             Some(host)
         }
         Err(error) => {
-            checks.push(HostCheck::failed("memory tiers", &error).stopping(Stops::Managing));
+            checks.push(HostCheck::failed(TIERS, &error).stopping(Stops::Managing));
             None
         }
     };
@@ -32,7 +35,7 @@ pub fn checks(ground: &Ground, config: &Config) -> (Vec<HostCheck>, Option<Linux
 }
 
 fn tiers(host: &LinuxHost) -> Vec<HostCheck> {
-    const NAME: &str = "memory tiers";
+    const NAME: &str = TIERS;
     let mut checks = match host.suitability() {
         Suitability::Tiered => {
             let tiers: Vec<String> = host.tiers.iter().map(|t| tier(t, host.page_size)).collect();

@@ -3,6 +3,7 @@
 
 mod check;
 mod configuration;
+mod label;
 mod memory;
 mod monitoring;
 mod moving;
@@ -11,6 +12,7 @@ mod system;
 mod tenants;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -20,6 +22,7 @@ use check::{HostCheck, Stops};
 
 use crate::failure::{CommandResult, Failure};
 use crate::output;
+use crate::value::time;
 
 /// Check what this kernel, this CPU and the configuration support, and how to get the rest.
 ///
@@ -37,6 +40,13 @@ pub struct Doctor {
     /// Print JSON: one object with can and the list of checks.
     #[arg(long)]
     json: bool,
+    /// Write the label tierwise.io/tiers of this node of Kubernetes into FILE instead, for
+    /// node-feature-discovery; `-` prints it. The exit code is then 0 whatever this machine can do.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    nfd: Option<PathBuf>,
+    /// Check again at this interval, and go on until SIGTERM.
+    #[arg(long, value_name = "TIME", requires = "nfd", value_parser = time(label::EVERY))]
+    every: Option<Duration>,
     /// Find the kernel's file systems under this directory: for tests on a tree of their own.
     #[arg(long, value_name = "DIR", hide = true)]
     root: Option<PathBuf>,
@@ -71,6 +81,9 @@ pub enum Can {
 
 impl Doctor {
     pub fn execute(&self) -> CommandResult {
+        if let Some(file) = &self.nfd {
+            return label::write(|| self.examine(), file, self.every);
+        }
         let report = self.examine();
         if self.json {
             output::json(&report)?;

@@ -136,6 +136,8 @@ pub fn with_pod() -> Snapshot {
     let mut snapshot = snapshot();
     snapshot.tenants.push(TenantView { name, pod: Some(pod), ..late() });
     snapshot.pods = Some(PodsView {
+        source: "nri".into(),
+        source_reason: String::new(),
         socket: "/var/run/nri/nri.sock".into(),
         runtime: "containerd 1.7.24".into(),
         in_step: true,

@@ -120,15 +120,17 @@ pub fn decision(decision: &DecisionView) -> String {
     )
 }
 
-/// Describes the connection to the container runtime.
+/// Describes where the names of pods come from.
 pub fn pods(pods: &PodsView) -> String {
     if pods.runtime.is_empty() {
-        return format!(
-            "It does not know the pods that start from now on: no container runtime at {}.",
-            pods.socket
-        );
+        let why = match pods.source_reason.as_str() {
+            "" => format!("no container runtime at {}", pods.socket),
+            reason => reason.to_owned(),
+        };
+        return format!("It does not know the pods that start from now on: {why}.");
     }
-    let step = if pods.in_step { "" } else { " (it has not listed them yet)" };
+    let (count, containers) = (counted(pods.pods, "pod"), counted(pods.containers, "container"));
+    let of = &pods.runtime;
     let claims = match pods.claims {
         0 => String::new(),
         _ => format!(
@@ -138,12 +140,18 @@ pub fn pods(pods: &PodsView) -> String {
             counted(pods.claims, "pod")
         ),
     };
+    if pods.source == "cri" {
+        let why = &pods.source_reason;
+        return format!(
+            "It follows {count} with {containers} by CRI of {of}, which it asks every few seconds, \
+             because NRI does not report them: {why}{claims}."
+        );
+    }
+    let step = if pods.in_step { "" } else { " (it has not listed them yet)" };
+    let slowest = pods.slowest_answer_ms;
     format!(
-        "It follows {} with {} by NRI of {}{step}; the slowest answer took {:.2} ms{claims}.",
-        counted(pods.pods, "pod"),
-        counted(pods.containers, "container"),
-        pods.runtime,
-        pods.slowest_answer_ms
+        "It follows {count} with {containers} by NRI of {of}{step}; the slowest answer took \
+         {slowest:.2} ms{claims}."
     )
 }
 

@@ -38,7 +38,6 @@ pub struct Admin {
     kdamonds: PathBuf,
     record: KdamondRecord,
     record_path: Option<PathBuf>,
-    made_all: bool,
 }
 
 /// State of a place.
@@ -87,7 +86,6 @@ impl Admin {
             record: KdamondRecord::new(roots)?,
             record_path: record_path.map(Path::to_owned),
             roots: roots.clone(),
-            made_all: false,
         })
     }
 
@@ -96,19 +94,7 @@ impl Admin {
     /// # Errors
     /// The directory cannot be read.
     pub fn places(&self) -> Result<Vec<KdamondState>> {
-        let count: u32 = patience::number(&self.kdamonds.join("nr_kdamonds"))?;
-        (0..count).map(|i| self.place(i)).collect()
-    }
-
-    fn place(&self, index: u32) -> Result<KdamondState> {
-        let directory = self.kdamonds.join(index.to_string());
-        let state: String =
-            patience::patiently(|| file::value(&directory.join("state"), "on or off"))?;
-        if state == "on" {
-            return Ok(KdamondState::Taken(Some(patience::number(&directory.join("pid"))?)));
-        }
-        let contexts: u32 = patience::number(&directory.join("contexts/nr_contexts"))?;
-        Ok(if contexts == 0 { KdamondState::Empty } else { KdamondState::Taken(None) })
+        places(&self.kdamonds)
     }
 
     /// Checks that there is an empty place, or that places can be made.
@@ -131,7 +117,7 @@ impl Admin {
         if all_empty && self.record.taken.is_empty() && places.len() < count as usize {
             let number = count.saturating_add(SPARE);
             patience::write(&self.kdamonds.join("nr_kdamonds"), &number.to_string())?;
-            self.made_all = true;
+            self.record.made_all = true;
             places = self.places()?;
         }
         // A place taken by this process looks empty until it is configured.
@@ -187,11 +173,9 @@ impl Admin {
             }
         }
         answer?;
-        if self.record.taken.is_empty() && self.made_all {
-            if self.places()?.iter().all(|p| *p == KdamondState::Empty) {
-                patience::write(&self.kdamonds.join("nr_kdamonds"), "0")?;
-            }
-            self.made_all = false;
+        if self.record.taken.is_empty() && self.record.made_all {
+            remove_empty(&self.kdamonds)?;
+            self.record.made_all = false;
         }
         self.save()
     }
@@ -224,6 +208,29 @@ impl Admin {
         let name = file::bytes(&self.roots.proc.join(format!("{pid}/comm"))).unwrap_or_default();
         format!("{index} (on, thread {pid} {})", shown(name.trim_ascii()))
     }
+}
+
+/// State of each place.
+fn places(kdamonds: &Path) -> Result<Vec<KdamondState>> {
+    let count: u32 = patience::number(&kdamonds.join("nr_kdamonds"))?;
+    (0..count).map(|index| place(&kdamonds.join(index.to_string()))).collect()
+}
+
+fn place(directory: &Path) -> Result<KdamondState> {
+    let state: String = patience::patiently(|| file::value(&directory.join("state"), "on or off"))?;
+    if state == "on" {
+        return Ok(KdamondState::Taken(Some(patience::number(&directory.join("pid"))?)));
+    }
+    let contexts: u32 = patience::number(&directory.join("contexts/nr_contexts"))?;
+    Ok(if contexts == 0 { KdamondState::Empty } else { KdamondState::Taken(None) })
+}
+
+/// Removes all places, unless a program uses one.
+fn remove_empty(kdamonds: &Path) -> Result<()> {
+    if places(kdamonds)?.iter().any(|place| *place != KdamondState::Empty) {
+        return Ok(());
+    }
+    patience::write(&kdamonds.join("nr_kdamonds"), "0")
 }
 
 fn kdamonds(roots: &Roots) -> PathBuf {
@@ -273,8 +280,8 @@ pub enum Left {
     Unknown(String),
 }
 
-/// Turns off the kdamonds that a killed process left on, by its record, and removes the record. The
-/// record stays if a kdamond stays on.
+/// Turns off the kdamonds that a killed process left on, by its record, and removes the places that
+/// it had made and the record. The record stays if a kdamond stays on.
 ///
 /// # Errors
 /// A kdamond of the killed process cannot be stopped, or the record cannot be removed.
@@ -293,6 +300,9 @@ pub fn clean_up_recorded(roots: &Roots, record: &Path) -> Result<Left> {
                      space locked, and stays on: end that process and run `tierwise restore`",
                     waiting.join(", ")
                 )));
+            }
+            if left.made_all {
+                remove_empty(&kdamonds(roots))?;
             }
             Left::Places(left.taken.into_iter().map(|taken| taken.index).collect())
         }

@@ -26,6 +26,9 @@ pub struct KdamondRecord {
     pub boot: String,
     /// The kdamonds.
     pub taken: Vec<Taken>,
+    /// The process made all places, of which there was none before.
+    #[serde(default)]
+    pub made_all: bool,
 }
 
 impl KdamondRecord {
@@ -34,7 +37,7 @@ impl KdamondRecord {
     /// # Errors
     /// The boot id cannot be read.
     pub fn new(roots: &Roots) -> Result<Self> {
-        Ok(Self { boot: state_file::boot_id(roots)?, taken: Vec::new() })
+        Ok(Self { boot: state_file::boot_id(roots)?, taken: Vec::new(), made_all: false })
     }
 
     /// Reads a record.

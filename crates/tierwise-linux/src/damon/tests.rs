@@ -158,6 +158,28 @@ fn only_a_killed_process_leftovers_are_stopped() {
     assert!(!fake.record.exists());
 }
 
+#[test]
+fn killed_process_leaves_no_places() {
+    let number = |fake: &FakeDamon| {
+        fs::read_to_string(fake.kdamonds().join("nr_kdamonds")).unwrap().trim().to_owned()
+    };
+    for other_uses_one in [false, true] {
+        let fake = FakeDamon::new(0);
+        let mut admin = fake.admin();
+        let taken = admin.take(1).unwrap();
+        put(&fake.file(0, "contexts/nr_contexts"), "1\n");
+        fake.run(0, 900, 10);
+        admin.note(&taken, &mut Reader::default()).unwrap();
+        taken.into_iter().for_each(std::mem::forget);
+        drop(admin);
+        if other_uses_one {
+            put(&fake.file(1, "contexts/nr_contexts"), "1\n");
+        }
+        fake.admin();
+        assert_eq!(number(&fake), if other_uses_one { "3" } else { "0" });
+    }
+}
+
 /// Turning it off would wait as long, and so would the start or `tierwise restore`.
 #[test]
 fn waiting_leftover_stops_no_start() {

@@ -15,6 +15,10 @@ pub struct Kubernetes {
     /// `/var/run/nri/nri.sock`, or `off`. Through it the daemon learns which pods and containers
     /// run, and their annotations. It changes none of them.
     pub nri: String,
+    /// The socket of the container runtime's Container Runtime Interface (CRI), usually
+    /// `/run/containerd/containerd.sock` or `/run/crio/crio.sock`, or `off`. Where NRI is off or
+    /// not connected, the daemon asks there every five seconds which pods run.
+    pub cri: String,
     /// The pods that become tenants.
     pub pods: PodChoice,
     /// Part of the fastest tier that no floor of a pod may take, in percent. The kernel and
@@ -28,7 +32,13 @@ pub struct Kubernetes {
 
 impl Default for Kubernetes {
     fn default() -> Self {
-        Self { nri: "off".into(), pods: PodChoice::All, reserve_percent: 0.0, classes: Vec::new() }
+        Self {
+            nri: "off".into(),
+            cri: "off".into(),
+            pods: PodChoice::All,
+            reserve_percent: 0.0,
+            classes: Vec::new(),
+        }
     }
 }
 
@@ -78,8 +88,8 @@ pub struct FastMemoryClass {
 }
 
 impl Kubernetes {
-    /// The socket; none if it is off.
-    pub fn socket(&self) -> Option<&str> {
+    /// The socket of NRI; none if it is off.
+    pub fn nri_socket(&self) -> Option<&str> {
         (self.nri != "off").then_some(&self.nri)
     }
 
@@ -90,13 +100,22 @@ impl Kubernetes {
         wrong.then(|| format!("found {found}; allowed: 0 to 100 percent of the fastest tier"))
     }
 
-    /// The first mistake in the socket.
-    pub(super) fn socket_problem(&self) -> Option<String> {
-        let path = self.socket()?;
-        (!path.starts_with('/') || path.contains('\0')).then(|| {
-            format!(
-                "found {path:?}; allowed: the socket's whole path (/var/run/nri/nri.sock), or off"
-            )
+    /// The socket of CRI; none if it is off.
+    pub fn cri_socket(&self) -> Option<&str> {
+        (self.cri != "off").then_some(&self.cri)
+    }
+
+    /// The first mistake in the sockets: the key and the problem.
+    pub(super) fn socket_problem(&self) -> Option<(&'static str, String)> {
+        let sockets = [
+            ("nri", self.nri_socket(), "/var/run/nri/nri.sock"),
+            ("cri", self.cri_socket(), "/run/containerd/containerd.sock"),
+        ];
+        sockets.into_iter().find_map(|(key, path, usual)| {
+            let path = path.filter(|path| !path.starts_with('/') || path.contains('\0'))?;
+            let problem =
+                format!("found {path:?}; allowed: the socket's whole path ({usual}), or off");
+            Some((key, problem))
         })
     }
 }
@@ -158,7 +177,10 @@ mod tests {
     #[test]
     fn mistakes_in_classes_name_their_place() {
         let class = |text: &str| printed(&format!("[[kubernetes.class]]\nname = \"gold\"\n{text}"));
-        assert!(printed("[kubernetes]\nnri = \"nri.sock\"\n").starts_with("t.toml:2: nri: found"));
+        for key in ["nri", "cri"] {
+            let relative = printed(&format!("[kubernetes]\n{key} = \"a.sock\"\n"));
+            assert!(relative.starts_with(&format!("t.toml:2: {key}: found")), "{relative}");
+        }
         assert_eq!(
             printed("[kubernetes]\nreserve_percent = 101.0\n"),
             "t.toml:2: reserve_percent: found 101; allowed: 0 to 100 percent of the fastest tier"
@@ -188,7 +210,7 @@ mod tests {
         let config = Config::parse("t.toml", text).unwrap();
         let names: Vec<_> = config.kubernetes.classes.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["default", "gold"]);
-        assert_eq!(config.kubernetes.socket(), Some("/run/nri.sock"));
-        assert_eq!(Config::default().kubernetes.socket(), None);
+        assert_eq!(config.kubernetes.nri_socket(), Some("/run/nri.sock"));
+        assert_eq!(Config::default().kubernetes.nri_socket(), None);
     }
 }

@@ -247,8 +247,8 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
 }
 
 fn kubernetes(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
-    if let Some(problem) = config.kubernetes.socket_problem() {
-        return Err(place.error(place.line_of(None, "nri"), "nri", problem));
+    if let Some((key, problem)) = config.kubernetes.socket_problem() {
+        return Err(place.error(place.line_of(None, key), key, problem));
     }
     if let Some(problem) = config.kubernetes.reserve_problem() {
         let key = "reserve_percent";

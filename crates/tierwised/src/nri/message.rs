@@ -6,19 +6,10 @@ use std::net::Ipv4Addr;
 
 use prost::Message;
 
-use crate::pods::{self, control_group, is_ours};
+use crate::pods::{self, checked_name, control_group, kept_annotations};
 
 /// The service of the runtime.
 pub const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
-
-/// Most bytes of a name: a DNS subdomain's.
-const MAX_NAME: usize = 253;
-
-/// Most annotations of a pod that are kept: six for the pod and for each of ten containers.
-const MAX_ANNOTATIONS: usize = 66;
-
-/// Most bytes of an annotation's value that is kept: a latency endpoint with a long path.
-const MAX_VALUE: usize = 512;
 
 /// A request of ttrpc.
 #[derive(Clone, PartialEq, Message)]
@@ -248,16 +239,14 @@ impl PodSandbox {
         let shares_network = self.linux.as_ref().is_some_and(|linux| {
             !linux.namespaces.is_empty() && linux.namespaces.iter().all(|n| n.kind != "network")
         });
-        let ours = self.annotations.into_iter().filter(|(key, _)| is_ours(key));
-        let annotations = ours.take(MAX_ANNOTATIONS).map(|(key, value)| (cut(&key), cut(&value)));
         let pod = pods::Pod {
-            namespace: name("namespace", self.namespace)?,
-            name: name("name", self.name)?,
-            uid: name("uid", self.uid)?,
-            annotations: annotations.collect(),
+            namespace: checked_name("namespace", self.namespace)?,
+            name: checked_name("name", self.name)?,
+            uid: checked_name("uid", self.uid)?,
+            annotations: kept_annotations(self.annotations),
             address: shares_network.then(|| Ipv4Addr::LOCALHOST.into()),
         };
-        Ok((name("sandbox's id", self.id)?, pod))
+        Ok((checked_name("sandbox's id", self.id)?, pod))
     }
 }
 
@@ -275,31 +264,13 @@ impl ContainerMessage {
         let linux = self.linux.unwrap_or_default();
         let limit = linux.resources.and_then(|all| all.memory).and_then(|memory| memory.limit);
         let container = pods::Container {
-            sandbox: name("sandbox's id", self.pod_sandbox_id)?,
-            name: name("container", self.name)?,
+            sandbox: checked_name("sandbox's id", self.pod_sandbox_id)?,
+            name: checked_name("container", self.name)?,
             group: control_group(&linux.cgroups_path)?,
             memory_limit: limit
                 .and_then(|limit| u64::try_from(limit.value).ok())
                 .filter(|l| *l > 0),
         };
-        Ok((name("container's id", self.id)?, container))
+        Ok((checked_name("container's id", self.id)?, container))
     }
-}
-
-/// Checks a name: every name and id of Kubernetes has these characters alone.
-fn name(what: &str, found: String) -> Result<String, String> {
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-    if found.is_empty() || found.len() > MAX_NAME || !found.bytes().all(allowed) {
-        let shown: String = found.chars().take(40).collect();
-        return Err(format!(
-            "a pod's {what}: found {shown:?}; allowed: 1 to {MAX_NAME} letters, digits, -, . and _"
-        ));
-    }
-    Ok(found)
-}
-
-/// At most [`MAX_VALUE`] bytes of a text. What is cut is refused when it is parsed.
-fn cut(text: &str) -> String {
-    let end = (0..=MAX_VALUE.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    text[..end.unwrap_or(0)].to_owned()
 }

@@ -22,6 +22,7 @@
 //! A key of Kubernetes has one slash at most, so the container follows the prefix.
 
 mod control_group;
+mod names;
 mod settings;
 mod table;
 mod tenants;
@@ -30,6 +31,7 @@ mod tests;
 mod wishes;
 
 pub use control_group::{control_group, qos_class};
+pub use names::{checked_name, kept_annotations};
 pub use settings::PodSettings;
 pub use table::{Container, Pod, PodTable, RuntimeState, SharedPods};
 pub use tenants::{PodCapacity, tenants};

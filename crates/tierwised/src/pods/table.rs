@@ -47,6 +47,8 @@ pub enum RuntimeState {
     Connected(String),
     /// It is connected, and the table holds what runs: name and version of the runtime.
     InStep(String),
+    /// It has no NRI connection, and its CRI service lists what runs every few seconds.
+    Listed(String),
 }
 
 /// The pods and containers that run here.
@@ -114,6 +116,42 @@ impl PodTable {
         self.generation += u64::from(self.state != state);
         self.state = state;
         self.listed = None;
+    }
+
+    /// True if NRI reports pods, so that nothing needs to be asked.
+    pub fn is_told(&self) -> bool {
+        matches!(self.state, RuntimeState::Connected(_) | RuntimeState::InStep(_))
+    }
+
+    /// Takes the pods that the CRI service of a runtime lists, unless NRI reports them meanwhile.
+    pub fn take_listing(
+        &mut self,
+        runtime: &str,
+        pods: BTreeMap<String, Pod>,
+        containers: BTreeMap<String, Container>,
+        refusals: Vec<String>,
+    ) {
+        if self.is_told() {
+            return;
+        }
+        refusals.into_iter().for_each(|reason| self.refuse(reason));
+        let before = (std::mem::take(&mut self.pods), std::mem::take(&mut self.containers));
+        let full = fill(&mut self.pods, pods) | fill(&mut self.containers, containers);
+        self.drop_empty();
+        let changed = (&self.pods, &self.containers) != (&before.0, &before.1);
+        self.generation += u64::from(changed);
+        // Each list would count it again.
+        if full && changed {
+            self.refuse(too_many());
+        }
+        self.set_state(RuntimeState::Listed(runtime.to_owned()));
+    }
+
+    /// Records that the CRI service does not list pods any more.
+    pub fn lose_listing(&mut self) {
+        if matches!(self.state, RuntimeState::Listed(_)) {
+            self.set_state(RuntimeState::Apart);
+        }
     }
 
     /// Counts a pod or a container that cannot be a tenant.

@@ -75,10 +75,11 @@ impl Daemon {
 
     /// Sets the claims, if there are any, and returns those that hold.
     pub(super) fn claims(&mut self, floors: Option<BTreeMap<String, u64>>) -> Reply {
-        if self.options.config.kubernetes.socket().is_none() {
+        let kubernetes = &self.options.config.kubernetes;
+        if kubernetes.nri_socket().or(kubernetes.cri_socket()).is_none() {
             return Reply::refused(
-                "kubernetes.nri is off, so the daemon knows no pod by its unique id; write the \
-                 runtime's socket there",
+                "kubernetes.nri and kubernetes.cri are off, so the daemon knows no pod by its \
+                 unique id; write the runtime's socket there",
             );
         }
         let mut large = floors.iter().flatten().filter(|(_, bytes)| **bytes > MAX_CLAIM);
@@ -111,6 +112,9 @@ impl Daemon {
                 }
                 RuntimeState::Connected(name) => format!("{name} is connected"),
                 RuntimeState::InStep(name) => format!("{name} has listed its pods"),
+                RuntimeState::Listed(name) => {
+                    format!("{name} has listed its pods, and is asked for them by CRI")
+                }
             };
             self.history.notice(at, line);
             self.pods.state = state;
@@ -146,18 +150,23 @@ impl Daemon {
 
     /// The pods for the view; none if the daemon follows none.
     pub(super) fn pods_view(&self) -> Option<PodsView> {
-        let socket = self.options.config.kubernetes.socket()?;
+        let kubernetes = &self.options.config.kubernetes;
+        let (nri, cri) = (kubernetes.nri_socket(), kubernetes.cri_socket());
+        let first = nri.or(cri)?;
         let capacity_bytes = self.pod_capacity().bytes;
         let table = self.channels.pods.lock();
         let (answers, slowest) = table.answers();
-        let (runtime, in_step) = match table.state() {
-            RuntimeState::Apart => (String::new(), false),
-            RuntimeState::Connected(name) => (name.clone(), false),
-            RuntimeState::InStep(name) => (name.clone(), true),
+        let (source, socket, runtime, in_step) = match table.state() {
+            RuntimeState::Apart => ("", first, "", false),
+            RuntimeState::Connected(name) => ("nri", first, name.as_str(), false),
+            RuntimeState::InStep(name) => ("nri", first, name.as_str(), true),
+            RuntimeState::Listed(name) => ("cri", cri.unwrap_or(first), name.as_str(), true),
         };
         Some(PodsView {
+            source: source.to_owned(),
+            source_reason: if source == "nri" { String::new() } else { self.without_nri(nri) },
             socket: socket.to_owned(),
-            runtime,
+            runtime: runtime.to_owned(),
             in_step,
             pods: table.pods().len() as u64,
             containers: table.containers().len() as u64,
@@ -168,6 +177,16 @@ impl Daemon {
             answers,
             slowest_answer_ms: slowest.as_secs_f64() * 1e3,
         })
+    }
+
+    /// Why NRI reports no pods.
+    fn without_nri(&self, socket: Option<&str>) -> String {
+        if socket.is_none() {
+            return "kubernetes.nri is off".to_owned();
+        }
+        let features = self.channels.unavailable.list();
+        let nri = features.into_iter().find(|(feature, _)| *feature == "nri");
+        nri.map_or_else(|| "NRI has ended".to_owned(), |(_, reason)| reason)
     }
 }
 

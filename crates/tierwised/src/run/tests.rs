@@ -267,7 +267,9 @@ fn claims_hold_until_they_are_replaced() {
 fn claims_need_the_container_runtime() {
     let (mut daemon, _machine) = daemon(CAPPED);
     let reply = daemon.answer(ControlCommand::Claims { floors: None });
-    assert!(!reply.ok && reply.error.unwrap().starts_with("kubernetes.nri is off"));
+    assert!(
+        !reply.ok && reply.error.unwrap().starts_with("kubernetes.nri and kubernetes.cri are off")
+    );
 }
 
 /// A new pod must not make the engine learn the others' pages again.

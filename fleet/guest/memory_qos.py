@@ -33,17 +33,17 @@ def _idle(name: str, request_mib: int, limit_mib: int = 0, cpu: str = "") -> Pod
 
 
 def _reclaim(mib: int) -> None:
-    """Asks for reclaim from all pods together, as pressure of the node does: the protection of each
-    counts. What cannot be reclaimed is no error (EAGAIN)."""
+    """Asks for reclaim from all pods together, as pressure of the node does: the protection of
+    each counts. What cannot be reclaimed is no error (EAGAIN)."""
     with contextlib.suppress(BlockingIOError):
         write(ROOT / "kubepods" / "memory.reclaim", mib * MIB)
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=3000)
 def a_memory_request_keeps_idle_memory_fast(guest: Guest) -> None:
-    """With demotion on, the kernel demotes the idle memory of a pod with a small request first, then
-    that of a Burstable pod (memory.low), and none of a Guaranteed one (memory.min). A cap of the
-    daemon demotes all of them."""
+    """With demotion on, the kernel demotes the idle memory of a pod with a small request first,
+    then that of a Burstable pod (memory.low), and none of a Guaranteed one (memory.min). A cap of
+    the daemon demotes all of them."""
     with Node(guest, settings=RESERVATION) as node:
         pods = [
             node.start(_idle("unprotected", 1), IDLE_MIB),

@@ -88,6 +88,8 @@ class Pod:
     request_mib: int = 64
     limit_mib: int = 0
     """The container's memory limit; 0 is none."""
+    cpu: str = ""
+    """The container's request and limit of CPU, which a Guaranteed pod needs; empty is none."""
     host_network: bool = False
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
@@ -96,6 +98,9 @@ class Pod:
         resources: dict[str, Any] = {"requests": {"memory": f"{self.request_mib}Mi"}}
         if self.limit_mib:
             resources["limits"] = {"memory": f"{self.limit_mib}Mi"}
+        if self.cpu:
+            for kind in resources.values():
+                kind["cpu"] = self.cpu
         container = {
             "name": "main",
             "image": IMAGE,

@@ -9,7 +9,9 @@ umoci unpack --rootless --image "$work/layout:$version" "$work/bundle" > "$work/
 must "/usr/sbin/tierwised" cat "$work/bundle/config.json"
 must "\"org.opencontainers.image.version\": \"$version\"" cat "$work/bundle/config.json"
 size=$(du --summarize --apparent-size --bytes "$work/bundle/rootfs" | cut -f1)
-# The limit that docs/install.md promises.
+packed=$(stat --format=%s "$image")
+# The limits that docs/install.md promises.
+[ "$packed" -lt 20000000 ] || fail "the image has $packed bytes; allowed: 20 MB"
 [ "$size" -lt 30000000 ] || fail "the image has $size bytes unpacked; allowed: 30 MB"
 inside() { unshare --root="$work/bundle/rootfs" /usr/sbin/tierwised "$@"; }
 must "tierwised $version" inside --version
@@ -19,4 +21,4 @@ must "tierwise $version" unshare --root="$work/bundle/rootfs" /usr/sbin/tierwise
 files=$(cd "$work/bundle/rootfs" && find . -type f | sort | tr '\n' ' ')
 [ "$files" = "./usr/sbin/tierwise ./usr/sbin/tierwised " ] ||
     fail "found $files; allowed: usr/sbin/tierwise, usr/sbin/tierwised"
-echo "test-packages: $(basename "$image") has $size bytes and runs"
+echo "test-packages: $(basename "$image") has $packed bytes, $size unpacked, and runs"

@@ -241,7 +241,9 @@ mod tests {
         (pods.source, pods.source_reason) = ("cri".into(), "kubernetes.nri is off".into());
         let said = self::text(&asked).replace('\n', " ");
         assert!(said.contains("by CRI of containerd 1.7.24, which it asks every"), "{said}");
-        assert!(said.contains("does not report them: kubernetes.nri is off."), "{said}");
+        let why =
+            "does not report them: kubernetes.nri is off; claims: 6 GiB of 60 GiB for 2 pods.";
+        assert!(said.contains(why), "{said}");
         let mut apart = snapshot;
         apart.pods.iter_mut().for_each(|pods| pods.runtime.clear());
         assert!(self::text(&apart).contains("It does not know the pods"), "{}", self::text(&apart));

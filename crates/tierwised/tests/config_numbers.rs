@@ -26,6 +26,7 @@ const ROWS: &[Row] = &[
     ("cpu", "budget_percent", true, ""),
     ("cpu", "cap_percent", true, ""),
     ("kernel", "numa_balancing", false, ""),
+    ("kubernetes", "reserve_percent", false, ""),
     ("tier", "nodes", false, "name = \"a\"\n"),
     ("tier", "latency_ns", true, TIER),
     ("tier", "bandwidth_gbps", true, TIER),

@@ -33,7 +33,7 @@ mod tests {
         let part = |fast, more| gain(&classes, Pages(fast), Pages(more));
         assert_eq!(part(0, 10), Some(40.0 / 90.0));
         assert_eq!(part(5, 10), Some(25.0 / 90.0));
-        assert_eq!(part(60, 50), Some(0.0), "nobody accesses the rest");
+        assert_eq!(part(60, 50), Some(0.0), "the rest is not accessed");
         assert_eq!(part(0, u64::MAX), Some(1.0));
         assert_eq!(gain(&classes[2..], Pages(0), Pages(1)), None);
     }

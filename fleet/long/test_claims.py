@@ -80,7 +80,7 @@ class ClaimsTest(ClaimTest):
         self.driving.process.wait()
         self.restart_daemon()
         wait_for("the pods", lambda: self.pods().get("pods") == 1, self.started)
-        self.assertIsNone(self.floor("default/web"), "its claim is not prepared")
+        self.assertIsNone(self.floor("default/web"), "no driver has sent its claim")
         self.driving = self.driver()
         wait_for("the floor after a restart of the driver", held, self.started, self.driving)
         kubelet = Kubelet(self)

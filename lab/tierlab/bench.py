@@ -8,12 +8,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench.gains import gains, mean_ratio
 from bench.programs import HOSTS, PROGRAMS, RUNS, STANDARD, Program
 from bench.recording import Recording, tierwise
 from bench.table import BOUND, HEADER, Run, about, aligned, markdown, rows, spread
@@ -40,6 +41,8 @@ NODE_MIB = (384, 512)
 # Differences of a thousandth mean nothing in an emulated guest, even if repeated runs differ by
 # less.
 MIN_TIE = 0.005
+# What a record has of a run beside its measurements.
+COMPUTED = ("fast_share", "fast_mib_at_end", "steady_share", "steady_after_s")
 NOTE = """\
 Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
 has one CPU, so that what the daemon and the kernel's threads do beside the program is part of its
@@ -93,6 +96,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reverse", action="store_true", help="run in the reverse order")
     parser.add_argument(
+        "--runs",
+        type=runs,
+        default=RUNS,
+        metavar="POLICY,...",
+        help="the runs in this order, several of one policy if wanted (default: "
+        f"{','.join(RUNS)})",
+    )
+    parser.add_argument(
         "--no-simulation", action="store_true", help="measure only, and record no program"
     )
     parser.add_argument(
@@ -104,6 +115,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIRECTORY",
         help="write the daemon's debug log of each run there; writing it takes the guest's time",
     )
+    parser.add_argument(
+        "--read",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="print one table of all programs of these records, and run nothing; repeatable",
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument(
@@ -111,8 +129,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def runs(text: str) -> list[str]:
+    """Returns the policies of a list with commas. Raises ArgumentTypeError for an unknown one."""
+    found = text.split(",")
+    if unknown := [name for name in found if name not in RUNS]:
+        known = ", ".join(dict.fromkeys(RUNS))
+        raise argparse.ArgumentTypeError(f"no policy is named {unknown[0]!r}; there are {known}")
+    return found
+
+
 def bench(paths: Paths, options: argparse.Namespace) -> int:
     """Runs everything and prints it; returns the exit status."""
+    if options.read:
+        print(_gains(options.read, options.markdown))
+        return 0
     kernel = series(options.kernel).name
     _check()
     chosen = [
@@ -120,7 +150,7 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
         for program in PROGRAMS
         if program in STANDARD and not options.program or program.name in (options.program or ())
     ]
-    names = [name for name in RUNS if not options.policy or name in options.policy]
+    names = [name for name in options.runs if not options.policy or name in options.policy]
     if options.reverse:
         names.reverse()
     wants_simulation = not options.no_simulation and BOUND in names
@@ -250,7 +280,7 @@ def _measure(
 
     outcome = guest.run(
         Job(command, files=BENCH_FILES),
-        TIMEOUT_S * program.times,
+        TIMEOUT_S * program.times * max(1.0, len(names) / len(RUNS)),
         on_event,
         results=logs,
         stop=stop,
@@ -279,14 +309,36 @@ def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
     return "\n\n".join([*parts, NOTE])
 
 
+def _gains(files: Sequence[Path], as_markdown: bool) -> str:
+    """Returns a table of all programs for each kernel and state of the host in some records."""
+    found: dict[tuple[str, str], dict[str, list[Run]]] = {}
+    for block in (block for file in files for block in read_record(file)):
+        for run in map(_read_run, block["runs"]):
+            programs = found.setdefault((block["kernel"], run.host), {})
+            programs.setdefault(run.program, []).append(run)
+    draw = markdown if as_markdown else aligned
+    parts = []
+    for (kernel, host), programs in sorted(found.items()):
+        mean = mean_ratio(programs)
+        ratio = f", {mean:.2f} of kernel tiering's excess in the geometric mean" if mean else ""
+        parts += [f"{kernel}, {host}: seconds{ratio}", draw(*gains(programs))]
+    return "\n\n".join(parts)
+
+
+def _read_run(recorded: Mapping[str, Any]) -> Run:
+    return Run.of({name: value for name, value in recorded.items() if name not in COMPUTED})
+
+
+def read_record(file: Path) -> Any:
+    """Returns the record that an earlier run kept."""
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise LabError(f"--read {file}: {error}; a file that --keep wrote is needed") from error
+
+
 def _run_json(run: Run) -> dict[str, Any]:
-    return {
-        **asdict(run),
-        "fast_share": run.fast_share,
-        "fast_mib_at_end": run.fast_mib_at_end,
-        "steady_share": run.steady_share,
-        "steady_after_s": run.steady_after_s,
-    }
+    return {**asdict(run), **{name: getattr(run, name) for name in COMPUTED}}
 
 
 def _json(blocks: Sequence[Block]) -> str:

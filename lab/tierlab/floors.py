@@ -13,9 +13,9 @@ from bench.floors_table import HEADER, REFERENCE, FloorsRun, RunSet, rows
 from bench.neighbours import GUARANTEED_MIB, RUN_S, SETTLING_S, SIZES
 from bench.table import aligned, markdown
 
-from .bench import write_whole
+from .bench import read_record, write_whole
 from .kernel import series
-from .mix import add_common_options, read_record, require_daemon, run_policies
+from .mix import add_common_options, require_daemon, run_policies
 from .paths import Paths
 
 POLICIES = (

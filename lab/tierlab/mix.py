@@ -95,11 +95,3 @@ def run_policies(
     if failures or outcome.exit_code != 0:
         reason = "; ".join(failures) or outcome.reason or f"status {outcome.exit_code}"
         raise LabError(f"{name}: {reason}\nthe end of its console:\n{outcome.console_tail()}")
-
-
-def read_record(file: Path) -> Any:
-    """Returns the record that an earlier run kept."""
-    try:
-        return json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise LabError(f"--read {file}: {error}; a file that --keep wrote is needed") from error

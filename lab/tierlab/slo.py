@@ -27,11 +27,11 @@ from bench.slo_table import (
 )
 from bench.table import BOUND, aligned, markdown
 
-from .bench import record_program, write_whole
+from .bench import read_record, record_program, write_whole
 from .boots import BOOTS
 from .command import run
 from .kernel import series
-from .mix import add_common_options, read_record, require_daemon, run_policies
+from .mix import add_common_options, require_daemon, run_policies
 from .paths import REPOSITORY, Paths
 
 # The bound comes first, because the SLOs follow from it.

@@ -5,10 +5,12 @@ import os
 import sys
 import tempfile
 import unittest
+from argparse import ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+from bench.gains import FIGURES, excess_ratio, gains, mean_ratio
 from bench.programs import LONG, PROGRAMS, STANDARD, program
 from bench.steady import of_oracle, shares, steady_after_s, steady_share
 from bench.table import (
@@ -21,7 +23,7 @@ from bench.table import (
     rows,
     spread,
 )
-from tierlab.bench import Block, _json
+from tierlab.bench import Block, _json, runs
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
@@ -48,6 +50,46 @@ class Records(unittest.TestCase):
         self.assertEqual((run.host, run.seconds, run.misses), ("used", 12.0, (30, 70)))
         self.assertEqual((run.resident_mib, run.fast_mib_at_end), (128.0, 42.0))
         self.assertEqual((run.vmstat["pgfault"], run.printed["p99_us"]), (5, 41.6))
+
+
+KERNEL = replace(RUN, policy="kernel-tiering", seconds=10.0)
+
+
+class Gains(unittest.TestCase):
+    def test_the_excess_is_relative_to_the_kernels(self) -> None:
+        self.assertEqual(excess_ratio([BOUND, KERNEL, TIERWISE]), 0.5)
+        self.assertEqual(
+            excess_ratio([BOUND, KERNEL, TIERWISE, replace(TIERWISE, seconds=9.5)]), 0.625
+        )
+        self.assertIsNone(excess_ratio([BOUND, TIERWISE]))
+        self.assertIsNone(excess_ratio([BOUND, replace(KERNEL, seconds=8.0), TIERWISE]))
+
+    def test_the_worst_program_is_first(self) -> None:
+        slower = replace(TIERWISE, seconds=12.3)
+        programs = {"stairs": [*RUNS_OF_ONE, KERNEL], "graph": [BOUND, RUN, slower]}
+        header, body = gains(programs)
+        self.assertEqual(
+            header,
+            ["program", "all-fast", "first-touch", "kernel-tiering", "tierwise", *FIGURES],
+        )
+        self.assertEqual([row[0] for row in body], ["graph", "stairs"])
+        self.assertEqual(body[0][2:7], ["12.00", "-", "12.30", "+2.5%", "-"])
+        self.assertEqual(body[1][2:7], ["12.00, 12.60", "10.00", "9.00, 9.09", "-26.5%", "0.52"])
+        self.assertEqual(len({len(row) for row in [header, *body]}), 1)
+
+    def test_the_mean_is_geometric(self) -> None:
+        quarter = replace(TIERWISE, seconds=8.5)
+        programs = {"a": [BOUND, KERNEL, replace(TIERWISE, seconds=10.0)], "b": [BOUND, KERNEL]}
+        self.assertEqual(mean_ratio(programs), 1.0)
+        self.assertAlmostEqual(mean_ratio({**programs, "b": [BOUND, KERNEL, quarter]}) or 0.0, 0.5)
+        self.assertIsNone(mean_ratio({"b": [BOUND, KERNEL]}))
+
+
+class Options(unittest.TestCase):
+    def test_runs_are_policies_in_their_order(self) -> None:
+        self.assertEqual(runs("tierwise,all-fast,tierwise"), ["tierwise", "all-fast", "tierwise"])
+        with self.assertRaisesRegex(ArgumentTypeError, "no policy is named 'all'"):
+            runs("tierwise,all")
 
 
 class Tables(unittest.TestCase):

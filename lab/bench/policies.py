@@ -5,18 +5,19 @@ from dataclasses import dataclass, field
 
 from tierguest import Guest
 from tierguest.cgroup import Cgroup
-from tierguest.daemon import Tierwised
 from tierguest.files import write
+from tierguest.program import Program
 from tierguest.settings import NUMA_SCANNING
 
 from .daemon import start_daemon
 from .damos import end_damos, start_damos
+from .memtierd import start_memtierd
 
 # A scan period of 0.1 s instead of 1 s, because runs are short.
 SCAN_PERIOD_MS = 100
 
 # The result is the daemon, if there is one, whose CPU time is counted.
-Start = Callable[[Guest, Cgroup, int], Tierwised | None]
+Start = Callable[[Guest, Cgroup, int], Program | None]
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,15 @@ def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
 
 
 def _tierwised(recipe: str, steer: bool = False) -> Start:
-    def start(guest: Guest, group: Cgroup, _: int) -> Tierwised:
+    def start(guest: Guest, group: Cgroup, _: int) -> Program:
         tenants = [("program", f"cgroup = '{group.name}'")]
         return start_daemon(guest, tenants, installed=steer, recipe=recipe, steer=steer)
 
     return start
+
+
+def _memtierd(policy: str) -> Start:
+    return lambda guest, group, _: start_memtierd(guest, group, policy)
 
 
 POLICIES = {
@@ -69,6 +74,9 @@ POLICIES = {
     # The kernel's tiering switched on, with its default settings.
     "kernel-default": Policy(_kernel_default),
     "damon-migrate": Policy(start_damos, end=end_damos),
+    # They run if the command line names the program.
+    "memtierd-age": Policy(_memtierd("memtierd-age")),
+    "memtierd-heat": Policy(_memtierd("memtierd-heat")),
     "multi-clock": Policy(_tierwised("multi-clock")),
     "memtis": Policy(_tierwised("memtis")),
     # The installed configuration: it steers the kernel's tiering, because the tenant has no limit.

@@ -205,6 +205,8 @@ RUNS = (
     "kernel-tiering",
     "kernel-default",
     "damon-migrate",
+    "memtierd-age",
+    "memtierd-heat",
     "multi-clock",
     "memtis",
     "tierwise",
@@ -212,6 +214,8 @@ RUNS = (
     "first-touch",
     "tierwise",
 )
+# Those of RUNS that need a program which the lab does not have.
+NEED_MEMTIERD = ("memtierd-age", "memtierd-heat")
 
 
 def program(name: str) -> Program:

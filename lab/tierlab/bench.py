@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bench import picture
 from bench.gains import gains, mean_ratio
-from bench.programs import HOSTS, PROGRAMS, RUNS, STANDARD, Program
+from bench.programs import HOSTS, NEED_MEMTIERD, PROGRAMS, RUNS, STANDARD, Program
 from bench.recording import Recording, tierwise
 from bench.table import BOUND, HEADER, Run, about, aligned, markdown, rows, spread
 
@@ -104,6 +105,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"{','.join(RUNS)})",
     )
     parser.add_argument(
+        "--memtierd",
+        type=Path,
+        metavar="FILE",
+        help="the program memtierd, which the lab does not have; without it its policies are left "
+        "out",
+    )
+    parser.add_argument(
         "--no-simulation", action="store_true", help="measure only, and record no program"
     )
     parser.add_argument(
@@ -121,6 +129,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="FILE",
         help="print one table of all programs of these records, and run nothing; repeatable",
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="with --read, draw it as SVG too (needs matplotlib)",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
@@ -141,7 +155,10 @@ def runs(text: str) -> list[str]:
 def bench(paths: Paths, options: argparse.Namespace) -> int:
     """Runs everything and prints it; returns the exit status."""
     if options.read:
-        print(_gains(options.read, options.markdown))
+        records = _read(options.read)
+        print(_gains(records, options.markdown))
+        if options.picture:
+            _draw(records, options.picture)
         return 0
     kernel = series(options.kernel).name
     _check()
@@ -150,15 +167,13 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
         for program in PROGRAMS
         if program in STANDARD and not options.program or program.name in (options.program or ())
     ]
-    names = [name for name in options.runs if not options.policy or name in options.policy]
-    if options.reverse:
-        names.reverse()
+    names = _names(options)
     wants_simulation = not options.no_simulation and BOUND in names
     began = time.monotonic()
     stop = threading.Event()
     with ThreadPoolExecutor(options.at_once) as pool:
         measured = [
-            pool.submit(_measure, paths, kernel, options.host, program, names, options.logs, stop)
+            pool.submit(_measure, paths, kernel, options, program, names, stop)
             for program in chosen
         ]
         recorded = [
@@ -185,6 +200,16 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
     if wants_simulation:
         print("\n" + _validate(paths, record, options.markdown))
     return 0
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    """Returns the policies of the runs, in their order."""
+    left_out = () if options.memtierd else NEED_MEMTIERD
+    wanted = options.policy or [name for name in options.runs if name not in left_out]
+    names = [name for name in options.runs if name in wanted]
+    if missing := [name for name in names if name in left_out]:
+        raise LabError(f"{missing[0]} needs --memtierd FILE, its program")
+    return names[::-1] if options.reverse else names
 
 
 def record_programs(paths: Paths, names: Sequence[str]) -> None:
@@ -247,20 +272,20 @@ def _report(text: str) -> None:
 def _measure(
     paths: Paths,
     kernel: str,
-    host: str,
+    options: argparse.Namespace,
     program: Program,
     names: Sequence[str],
-    logs: Path | None,
     stop: threading.Event,
 ) -> Block:
-    """Does all runs of a program, in one guest; the daemon's logs come to the directory `logs`."""
+    """Does all runs of a program, in one guest."""
     boot = BOOTS["timed"]
     guest = Guest(
         paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
     )
-    words = " ".join([kernel, host, program.name, *names])
-    level = "TIERWISE_LOG=debug BENCH_LOGS=/results " if logs else ""
+    words = " ".join([kernel, options.host, program.name, *names])
+    level = "TIERWISE_LOG=debug BENCH_LOGS=/results " if options.logs else ""
     command = f"{level}PYTHONPATH=/lab/python exec python3 -m bench {words}"
+    memtierd = {"memtierd": options.memtierd} if options.memtierd else {}
     block = Block(program, kernel)
     failures = []
 
@@ -279,10 +304,10 @@ def _measure(
         )
 
     outcome = guest.run(
-        Job(command, files=BENCH_FILES),
+        Job(command, files={**BENCH_FILES, **memtierd}),
         TIMEOUT_S * program.times * max(1.0, len(names) / len(RUNS)),
         on_event,
-        results=logs,
+        results=options.logs,
         stop=stop,
     )
     if failures or outcome.exit_code != 0:
@@ -309,20 +334,38 @@ def _text(blocks: Sequence[Block], as_markdown: bool) -> str:
     return "\n\n".join([*parts, NOTE])
 
 
-def _gains(files: Sequence[Path], as_markdown: bool) -> str:
-    """Returns a table of all programs for each kernel and state of the host in some records."""
-    found: dict[tuple[str, str], dict[str, list[Run]]] = {}
+# The runs of each program, by kernel and state of the host.
+Records = dict[tuple[str, str], dict[str, list[Run]]]
+
+
+def _read(files: Sequence[Path]) -> Records:
+    found: Records = {}
     for block in (block for file in files for block in read_record(file)):
         for run in map(_read_run, block["runs"]):
             programs = found.setdefault((block["kernel"], run.host), {})
             programs.setdefault(run.program, []).append(run)
+    return dict(sorted(found.items()))
+
+
+def _gains(records: Records, as_markdown: bool) -> str:
+    """Returns a table of all programs for each kernel and state of the host."""
     draw = markdown if as_markdown else aligned
     parts = []
-    for (kernel, host), programs in sorted(found.items()):
+    for (kernel, host), programs in records.items():
         mean = mean_ratio(programs)
         ratio = f", {mean:.2f} of kernel tiering's excess in the geometric mean" if mean else ""
         parts += [f"{kernel}, {host}: seconds{ratio}", draw(*gains(programs))]
     return "\n\n".join(parts)
+
+
+def _draw(records: Records, file: Path) -> None:
+    titled = {f"Linux {kernel}, {host}": programs for (kernel, host), programs in records.items()}
+    beside = file.with_name(f"{file.name}.tmp")
+    try:
+        picture.draw(titled, beside)
+    except ImportError as error:
+        raise LabError(f"--picture {file}: {error}; pip install matplotlib") from error
+    os.replace(beside, file)
 
 
 def _read_run(recorded: Mapping[str, Any]) -> Run:

@@ -1,6 +1,7 @@
 //! File systems of a process's mapped files, by device number (`/proc/PID/mountinfo`, proc(5)).
 //! tmpfs is memory worth tiering; hugetlbfs is a pool that must not be touched.
 
+use std::fs;
 use std::io;
 use std::str;
 
@@ -51,6 +52,17 @@ impl Mounts {
             devices.dedup();
         }
         read.map(drop).map_err(ended)
+    }
+
+    /// Returns the inode of the mount namespace of which a process sees all mounts. `None` for a
+    /// process with another root directory (chroot(2)), which sees only those below it, and for one
+    /// that cannot be read. Reads links only: a file system that a tenant serves could keep any
+    /// other call waiting.
+    pub fn namespace(roots: &Roots, task: impl Into<Task>) -> Option<u64> {
+        let directory = roots.proc.join(task.into().to_string());
+        let root = fs::read_link(directory.join("root")).ok()?;
+        let link = fs::read_link(directory.join("ns/mnt")).ok().filter(|_| *root == *"/")?;
+        link.to_str()?.strip_prefix("mnt:[")?.strip_suffix(']')?.parse().ok()
     }
 
     /// True if the device is a tmpfs.
@@ -105,5 +117,23 @@ mod tests {
         mounts.read(&roots, 7, &mut Reader::default()).unwrap();
         assert!(mounts.is_tmpfs((0, 22)) && !mounts.is_tmpfs((8, 1)));
         assert!(mounts.is_hugetlbfs((0, 23)));
+    }
+
+    #[test]
+    fn namespace_is_that_of_a_process_that_sees_all_of_it() {
+        use std::os::unix::fs::symlink;
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        let process = |pid: i32, root: &str, namespace: &str| {
+            let directory = roots.proc.join(pid.to_string());
+            std::fs::create_dir_all(directory.join("ns")).unwrap();
+            symlink(root, directory.join("root")).unwrap();
+            symlink(namespace, directory.join("ns/mnt")).unwrap();
+            Mounts::namespace(&roots, pid)
+        };
+        assert_eq!(process(1, "/", "mnt:[4026531841]"), Some(4_026_531_841));
+        assert_eq!(process(2, "/srv/jail", "mnt:[4026531841]"), None, "sees a part of it");
+        assert_eq!(process(3, "/", "net:[4026531841]"), None);
+        assert_eq!(Mounts::namespace(&roots, 4), None, "has ended");
     }
 }

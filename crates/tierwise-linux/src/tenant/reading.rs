@@ -86,6 +86,8 @@ struct Last {
 pub struct Readings {
     roots: Arc<Roots>,
     walk_interval: Duration,
+    /// True for a service, by tenant.
+    services: Vec<bool>,
     last: BTreeMap<TenantId, Last>,
     usage: Vec<(u32, Bytes)>,
     reader: Reader,
@@ -99,6 +101,7 @@ impl Readings {
         Self {
             roots: Arc::new(roots),
             walk_interval,
+            services: Vec::new(),
             last: BTreeMap::new(),
             usage: Vec::new(),
             reader: Reader::default(),
@@ -111,11 +114,17 @@ impl Readings {
         self.last.clear();
     }
 
+    /// Sets which tenants are services, by [`TenantId`]. The others of a longer list are, too.
+    pub fn set_services(&mut self, services: Vec<bool>) {
+        self.services = services;
+    }
+
     /// Sets `usage`, `busy`, `cpus` and `running` of a tenant's reading, and leaves the rest as it
     /// is. Memory on nodes in no tier does not count. A group's values include all processes
     /// charged to it, even one that belongs to a tenant listed earlier.
     ///
-    /// `busy` starts with the second reading of a process or group: its earlier CPU time does not
+    /// `busy` and `cpus` are zero unless the tenant is a service: no policy uses those of others,
+    /// and they are most of the files of a group. `busy` starts with the second reading of a process or group: its earlier CPU time does not
     /// belong to this interval.
     ///
     /// A process or group that cannot be read is left out and recorded as a fault
@@ -140,9 +149,12 @@ impl Readings {
                 }
             }
         }
-        let roots = Arc::clone(&self.roots);
-        out.busy = self.busy(&roots, tracker, tenant);
-        out.cpus = self.cpus(&roots, tracker, tenant, now);
+        (out.busy, out.cpus) = (Duration::ZERO, 0.0);
+        if self.services.get(tenant.index()).copied().unwrap_or(true) {
+            let roots = Arc::clone(&self.roots);
+            out.busy = self.busy(&roots, tracker, tenant);
+            out.cpus = self.cpus(&roots, tracker, tenant, now);
+        }
     }
 
     /// Failed reads since this list was last taken.
@@ -363,6 +375,19 @@ mod tests {
         fixture::put(&stat, "usage_usec 5500000\n");
         assert_eq!(m.read(0, 2).busy, Duration::from_millis(1500));
         assert_eq!(m.read(0, 3).busy, Duration::ZERO);
+    }
+
+    #[test]
+    fn only_services_have_cpu_time() {
+        let mut m = machine(&["cgroup:redis-server.service", "cgroup:kubepods.slice/**/*.scope"]);
+        m.readings.set_services(vec![false, true]);
+        let stat = m.roots.cgroup.join("system.slice/redis-server.service/cpu.stat");
+        fixture::put(&stat, "nothing\n");
+        let redis = m.read(0, 1);
+        assert_eq!((redis.busy, redis.cpus), (Duration::ZERO, 0.0));
+        assert_eq!(redis.usage, [Pages(72 * MIB), Pages(16 * MIB)]);
+        assert!(m.readings.faults().is_empty(), "it is not read");
+        assert!(m.read(1, 1).cpus > 0.0);
     }
 
     #[test]

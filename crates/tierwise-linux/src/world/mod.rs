@@ -219,6 +219,12 @@ impl<C: Calls> LiveWorld<C> {
         self.next_survey = Timestamp::ZERO;
     }
 
+    /// Sets which tenants are services, by [`TenantId`]: the CPU time of others is not read. Every
+    /// tenant counts as one until this is called.
+    pub fn set_services(&mut self, services: Vec<bool>) {
+        self.readings.set_services(services);
+    }
+
     /// Records a latency that a tenant reported.
     pub fn report_latency(&mut self, tenant: TenantId, p99: Duration, operations: u64) {
         if let Some(reading) = self.tenants.get_mut(tenant.index()) {

@@ -149,6 +149,8 @@ pub struct Survey {
     processes: BTreeMap<Process, Surveyed>,
     walker: Walker,
     reader: Reader,
+    /// The mounts of the mount namespaces that were read in the present round, by inode.
+    mounts: BTreeMap<u64, Arc<Mounts>>,
     held: Vec<Held>,
     found: Vec<FoundBlock>,
     addresses: Vec<usize>,
@@ -221,6 +223,7 @@ impl Survey {
         context.blocks.start();
         self.drop_unmanaged(&mut context);
         self.watched.clear();
+        self.mounts.clear();
         self.tenants_due.resize(tracker.len(), Timestamp::ZERO);
         for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
             if now >= self.tenants_due[tenant.index()] {
@@ -311,9 +314,7 @@ impl Survey {
         let known = match self.processes.entry(process) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let mut mounts = Mounts::default();
-                mounts.read(&self.roots, task, &mut self.reader)?;
-                let mounts = Arc::new(mounts);
+                let mounts = mounts_of(&mut self.mounts, &self.roots, task, &mut self.reader)?;
                 new.insert(Surveyed {
                     mounts,
                     due: Timestamp::ZERO,
@@ -421,6 +422,24 @@ impl Survey {
         }
         Ok(())
     }
+}
+
+/// Returns the mounts that a process sees: those of its mount namespace, if they were read before.
+fn mounts_of(
+    known: &mut BTreeMap<u64, Arc<Mounts>>,
+    roots: &Roots,
+    task: Task,
+    reader: &mut Reader,
+) -> Result<Arc<Mounts>> {
+    let namespace = Mounts::namespace(roots, task);
+    if let Some(mounts) = namespace.and_then(|inode| known.get(&inode)) {
+        return Ok(Arc::clone(mounts));
+    }
+    let mut mounts = Mounts::default();
+    mounts.read(roots, task, reader)?;
+    let mounts = Arc::new(mounts);
+    known.extend(namespace.map(|inode| (inode, Arc::clone(&mounts))));
+    Ok(mounts)
 }
 
 #[cfg(test)]

@@ -171,6 +171,7 @@ impl Daemon {
         }
         world.set_dry_run(mode.0 != DaemonMode::Manage);
         world.set_tenants(setup::selectors(&options.config)?, true);
+        world.set_services(setup::services(&options.config));
         let warm_start = WarmStart::start(&options, &mut world, &mut history);
         let decides = if steers { DaemonMode::Steer } else { mode.0 };
         let engine = setup::engine(&options.config, &world, decides)?;

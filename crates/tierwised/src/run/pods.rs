@@ -143,6 +143,7 @@ impl Daemon {
         let selectors = setup::selectors(&config)?;
         self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
         self.world.set_tenants(selectors, false);
+        self.world.set_services(setup::services(&config));
         self.options.config = config;
         self.endpoints.follow(&self.options.config);
         Ok(())

@@ -28,7 +28,7 @@ use tierwise_linux::topology::{LinuxHost, Suitability};
 use tierwise_linux::world::{LiveWorld, WorldConfig, damon_record};
 
 use super::{DaemonChannels, History, Options};
-use crate::config::{Config, TenantConfig};
+use crate::config::{ClassName, Config, TenantConfig};
 use crate::judgement::{self, UsableSource};
 use crate::view::DaemonMode;
 
@@ -187,6 +187,12 @@ fn damon_attrs(monitor: &crate::config::Monitor) -> DamonAttrs {
 /// The tenants' names and selectors.
 pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, TenantSelector)>> {
     config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
+}
+
+/// Which tenants are services.
+pub(super) fn services(config: &Config) -> Vec<bool> {
+    let is_service = |tenant: &TenantConfig| tenant.class == ClassName::LatencyCritical;
+    config.tenants.iter().map(is_service).collect()
 }
 
 /// The selector of a tenant's processes.

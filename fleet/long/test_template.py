@@ -162,6 +162,13 @@ class TemplateTest(unittest.TestCase):
         self.assertNotIn("add:", driving)
         self.assertNotIn("/sys", driving)
 
+    def test_nodes_without_apparmor_take_the_pods(self) -> None:
+        """No container names the runtime's AppArmor profile, for which a kubelet on a node without
+        AppArmor refuses the pod."""
+        for name, pod in daemon_sets(rendered({**ALL, **DRA})).items():
+            found = re.findall(r"appArmorProfile:\s*\{?type: (\w+)", pod)
+            self.assertEqual(found, ["Unconfined"] * 2 if name == "t" else [])
+
     def test_mode_of_the_driver_follows_the_version(self) -> None:
         """Clusters without claims of capacity get the extended resource."""
         for version, mode in (("1.36.0", "claims"), ("1.35.9", "extended-resource")):

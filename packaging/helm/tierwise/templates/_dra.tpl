@@ -21,7 +21,8 @@
     capabilities:
       drop: [ALL]
     seccompProfile: {type: RuntimeDefault}
-    appArmorProfile: {type: RuntimeDefault}
+    # No appArmorProfile: where there is AppArmor, the runtime's own holds. A kubelet without it
+    # refuses a pod that names that one.
   resources: {{- toYaml .Values.dra.resources | nindent 4 }}
   volumeMounts:
     - {name: control, mountPath: /run/tierwise}

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 
 from daemon_of_pods import config, tenants, told, wait_for_tenants
 from kube import MIB, PATIENCE_S, Node, Pod, keep, keep_logs, write
@@ -27,6 +28,11 @@ def stairs(mib: int, pause_us: int, hot_mib: int = 0) -> list[str]:
     return [*words, f"pause_us={pause_us}"]
 
 
+def runs(daemon: Tierwised) -> None:
+    """Fails if the daemon has ended."""
+    assert daemon.running(), f"tierwised ended: {daemon.printed()}"
+
+
 class Course:
     """The fast memory of pods over time."""
 
@@ -50,7 +56,7 @@ class Course:
         """Reads rows until a pod holds this much. Returns the seconds that it took."""
 
         def enough() -> bool:
-            assert daemon.running(), f"tierwised ended: {daemon.printed()}"
+            runs(daemon)
             return self.row()[name] >= least_mib
 
         def saying() -> str:
@@ -59,12 +65,13 @@ class Course:
 
         return self.node.guest.wait_until(enough, PATIENCE_S, saying, every_s=EVERY_S)
 
-    def least(self, daemon: Tierwised, name: str, seconds: float = HELD_S) -> float:
-        """Returns the least that a pod holds during some seconds."""
+    def least(self, alive: Callable[[], None], name: str, seconds: float = HELD_S) -> float:
+        """Returns the least that a pod holds during some seconds, in which `alive` does not
+        fail."""
         end = time.monotonic() + seconds
         found = []
         while time.monotonic() < end:
-            assert daemon.running(), f"tierwised ended: {daemon.printed()}"
+            alive()
             found.append(self.row()[name])
             time.sleep(EVERY_S)
         return min(found)
@@ -95,7 +102,7 @@ def a_pods_floor_holds_beside_a_greedy_one(guest: Guest) -> None:
         daemon = guest.tierwised(config(guest))
         guest.figure("known_s", wait_for_tenants(guest, node, daemon))
         guest.figure("held_s", course.until(daemon, "held", floor * NEARLY))
-        least = course.least(daemon, "held")
+        least = course.least(lambda: runs(daemon), "held")
         guest.figure("least_mib", least)
         assert least >= floor * NEARLY, f"{least} MiB: {course.rows[-30:]}"
         after = course.row()

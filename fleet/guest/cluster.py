@@ -11,7 +11,7 @@ from chart_on_node import prepare_node, taken
 from daemon_of_pods import told, view
 from kube import MIB, PATIENCE_S, Pod, keep_logs, write
 from member import NODE, Member, events, found, helm, kubectl
-from sharing import IDLE_US, LEFT_MIB, NEARLY, Course, stairs
+from sharing import GREEDY_MIB, IDLE_US, NEARLY, Course, crowd, stairs
 from tierguest import Guest, test
 from tierguest.files import read
 from tierguest.settings import PER_CPU_LISTS
@@ -112,8 +112,8 @@ def _starts_where_labelled(chart: Chart) -> None:
 def _holds_its_claim(chart: Chart) -> Course:
     """A pod with a claim holds it beside a pod that uses all of its memory all the time."""
     node = chart.node
-    node.guest.ballast(LEFT_MIB)
-    node.start(Pod("greedy", stairs(240, 200)), 240)
+    crowd(node.guest)
+    node.start(Pod("greedy", stairs(GREEDY_MIB, 200)), GREEDY_MIB)
     node.start(Pod("plain", stairs(128, IDLE_US)), 128)
     kubectl("create", "--filename=-", given=_template("fast", CLAIMED_MIB))
     course = Course(node, "cluster")

@@ -8,7 +8,7 @@ from pathlib import Path
 from chart_on_node import prepare_node, running, taken
 from daemon_of_pods import view
 from kube import PARTS, PATIENCE_S, Node, Pod, keep_logs
-from sharing import NEARLY, stairs
+from sharing import NEARLY, crowd, stairs
 from tierguest import Guest, test
 from tierguest.files import read, write
 from tierguest.settings import PER_CPU_LISTS
@@ -83,7 +83,7 @@ def an_upgrade_and_removal_restore_the_kernel(guest: Guest) -> None:
         try:
             write(PER_CPU_LISTS, 100)
             settings = taken()
-            guest.ballast(260)
+            crowd(guest, 260)
             node.start(Pod("greedy", stairs(300, 1000)), 300)
             held = node.start(Pod("held", stairs(96, 20_000), {"tierwise.io/floor": "64Mi"}), 96)
             assert node.fast_mib(held) < 64 * NEARLY, node.describe()

@@ -95,7 +95,7 @@ def crowd(guest: Guest, left_mib: int = LEFT_MIB) -> None:
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=2400)
 def a_pods_floor_holds_beside_a_greedy_one(guest: Guest) -> None:
     """A pod whose memory is seldom used holds its floor of 96 MiB beside one that uses all of its
-    memory all the time; a pod like it without the annotation does not hold as much."""
+    memory all the time, and reaches it before a pod like it without the annotation has as much."""
     floor = 96
     with Node(guest) as node:
         crowd(guest)
@@ -109,12 +109,13 @@ def a_pods_floor_holds_beside_a_greedy_one(guest: Guest) -> None:
         daemon = guest.tierwised(config(guest))
         guest.figure("known_s", wait_for_tenants(guest, node, daemon))
         guest.figure("held_s", course.until(daemon, "held", floor * NEARLY))
+        reached = course.row()
+        assert reached["plain"] < reached["held"], reached
         least = course.least(lambda: runs(daemon), "held")
         guest.figure("least_mib", least)
         assert least >= floor * NEARLY, f"{least} MiB: {course.rows[-30:]}"
         after = course.row()
         guest.figure("after", json.dumps(after))
-        assert after["plain"] < after["held"], after
         row = tenants(guest)["shop/held-lab"]
         assert row["tiers"][0]["floor_bytes"] == floor * MIB, row
         assert row["pod"]["qos_class"] == "Burstable" and not row["pod"]["problems"], row

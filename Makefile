@@ -132,6 +132,8 @@ test-fleet: needs-cargo needs-fleet
 
 fleet-test: test-fleet needs-go
 	cd kubernetes/dra && go vet ./... && go test ./...
+	mkdir -p target/fleet
+	scripts/release/sbom-go.sh target/fleet/tierwise-dra.cdx.json
 	$(FLEET) --start-directory fleet/long
 
 # A node of Kubernetes with two memory tiers in a guest, on both kernels (NODE='--kernel 7': on

@@ -118,7 +118,7 @@ class ClaimTest(FleetTest, ClusterTest):
         self.drivers += 1
         config = self.kubeconfig("driver", self.account("n1"))
         command: list[str | Path] = [driver(), "-node", "n1", "-kubeconfig", config]
-        command += ["-socket", self.directory / "run/control.sock", "-kubelet", self.kubelet]
+        command += ["-socket", self.directory / "claims/claims.sock", "-kubelet", self.kubelet]
         return self.program(f"driver-{self.drivers}", [*command, "-interval", "500ms", *flags])
 
     def slices(self) -> list[dict[str, Any]]:

@@ -78,6 +78,14 @@ spec:
 class ClusterTest(PlaceTest):
     """One API server. Pods stay pending until a test starts a scheduler."""
 
+    # Users with their tokens and groups.
+    users = "admin-token,admin,1,system:masters\n"
+    # Flags of the API server. No controller makes the account of a namespace here, nor removes a
+    # node's taint.
+    flags: tuple[str, ...] = ("--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",)
+    # The controllers that a test needs: the one that makes a pod's claims from their templates.
+    controllers = "resourceclaim-controller"
+
     def setUp(self) -> None:
         super().setUp()
         self.api, client, peer = free_ports(3)
@@ -96,7 +104,7 @@ class ClusterTest(PlaceTest):
         )
         key = self.directory / "accounts.key"
         subprocess.run(["openssl", "genrsa", "-out", key], check=True, capture_output=True)
-        (self.directory / "tokens").write_text("admin-token,admin,1,system:masters\n")
+        (self.directory / "tokens").write_text(self.users)
         self.kubeconfig("admin", "admin-token")
         self.server = self.program(
             "kube-apiserver",
@@ -107,12 +115,11 @@ class ClusterTest(PlaceTest):
                 "--bind-address=127.0.0.1",
                 f"--cert-dir={self.directory / 'certificates'}",
                 f"--token-auth-file={self.directory / 'tokens'}",
-                "--authorization-mode=RBAC",
+                "--authorization-mode=Node,RBAC",
                 "--service-account-issuer=tierwise.test",
                 f"--service-account-key-file={key}",
                 f"--service-account-signing-key-file={key}",
-                # No controller makes the account of a namespace here, nor removes a node's taint.
-                "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+                *self.flags,
             ],
         )
         wait_for("the API server", self.ready, database, self.server)
@@ -130,11 +137,11 @@ class ClusterTest(PlaceTest):
         command += [f"--config={self.directory / 'scheduler.yaml'}"]
         return self.program("kube-scheduler", command)
 
-    def claim_controller(self) -> Program:
-        """Starts the controller that makes a pod's claims from their templates."""
+    def controller_manager(self, *flags: str) -> Program:
+        """Starts the controllers."""
         command: list[str | Path] = [kubernetes("kube-controller-manager"), "--secure-port=0"]
         command += [f"--kubeconfig={self.directory / 'admin.kubeconfig'}", "--leader-elect=false"]
-        command += ["--controllers=resourceclaim-controller"]
+        command += [f"--controllers={self.controllers}", *flags]
         command += [f"--kube-api-qps={RATE}", f"--kube-api-burst={RATE}"]
         return self.program("kube-controller-manager", command)
 
@@ -152,6 +159,12 @@ class ClusterTest(PlaceTest):
 
     def kubectl(self, *words: str, given: object = None, token: str = "admin-token") -> str:
         """Runs kubectl, and returns all that it printed."""
+        return self.kubectl_status(*words, given=given, token=token)[1]
+
+    def kubectl_status(
+        self, *words: str, given: object = None, token: str = "admin-token"
+    ) -> tuple[int, str]:
+        """Runs kubectl, and returns its status and all that it printed."""
         server = f"--server=https://127.0.0.1:{self.api}"
         command = [kubernetes("kubectl"), server, f"--token={token}"]
         command += ["--insecure-skip-tls-verify=true", f"--cache-dir={self.directory / 'cache'}"]
@@ -163,7 +176,7 @@ class ClusterTest(PlaceTest):
             text=True,
             check=False,
         )
-        return done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
 
     def request(
         self,

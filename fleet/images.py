@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleet.parts import REPOSITORY
@@ -46,8 +46,8 @@ def workloads(root: Path, programs: Path, out: Path) -> None:
 def daemon(root: Path, programs: Mapping[str, Path], out: Path) -> str:
     """Writes the image that `make package-image` writes, with programs that were linked with the
     guest's libraries instead of static ones, which take minutes to build. Returns its digest."""
-    with tempfile.TemporaryDirectory(dir=out.parent) as name:
-        tree = Path(name) / "tree"
+
+    def fill(tree: Path) -> None:
         for program, file in programs.items():
             _copy(file, tree / "usr/sbin" / program)
             _libraries(root, file, tree)
@@ -56,10 +56,26 @@ def daemon(root: Path, programs: Mapping[str, Path], out: Path) -> str:
         (tree / "etc/tierwise").mkdir(parents=True)
         (tree / "tmp").mkdir()
         (tree / "tmp").chmod(0o1777)
+
+    return _own("tierwised", fill, out)
+
+
+def driver(program: Path, out: Path) -> str:
+    """Writes the image that `make package-image-dra` writes. Returns its digest."""
+    return _own("tierwise-dra", lambda tree: _copy(program, tree / "usr/sbin/tierwise-dra"), out)
+
+
+def _own(title: str, fill: Callable[[Path], None], out: Path) -> str:
+    """Writes an image of this project with what `fill` puts into its root."""
+    with tempfile.TemporaryDirectory(dir=out.parent) as name:
+        tree = Path(name) / "tree"
+        fill(tree)
         layer, layout = Path(name) / "layer.tar", Path(name) / "layout"
         _run(["tar", "--directory", tree, "--owner=0", "--group=0", "-cf", layer, "."])
         layout.mkdir()
         values = {"REVISION": "test", "VERSION": "0.1.0", "SOURCE_DATE_EPOCH": "0"}
+        values |= {"TITLE": title, "ENTRYPOINT": f"/usr/sbin/{title}", "DESCRIPTION": "of a test"}
+        values["CREATED_BY"] = "fleet"
         script = REPOSITORY / "scripts/release/oci_layout.py"
         _run([sys.executable, script, layer, layout], {**os.environ, **values})
         _pack(layout, out)

@@ -27,6 +27,7 @@ socket = "{directory}/run/control.sock"
 listen = "off"
 [kubernetes]
 nri = "{directory}/nri.sock"
+claims = "{directory}/claims/claims.sock"
 """
 
 

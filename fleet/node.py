@@ -1,28 +1,36 @@
 """A node of Kubernetes with two memory tiers, in a guest of the lab: `make fleet-node`.
 
-Debian's containerd and runc, CNI plugins and the kubelet run in the guest, without an API server:
-the kubelet reads its pods from a directory (static pods). fleet/guest/ has the tests. The guest is
-emulated, so its times are no node's.
+Debian's containerd and runc, CNI plugins and the kubelet run in the guest. In most tests the
+kubelet reads its pods from a directory (static pods). In those of fleet/guest/cluster.py it joins
+an API server: the control plane runs on the host (fleet/plane.py), as it does on another machine
+than a node's. fleet/guest/ has the tests. The guest is emulated, so its times are no node's.
 """
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tierlab.guest import Guest, remove_stale_runs
 from tierlab.job import Job
 from tierlab.kernel import SERIES, series
 from tierlab.mode import Mode
+from tierlab.network import Network
 from tierlab.paths import LAB, Paths
 from tierlab.topology import TOPOLOGIES
 
 from fleet import images
 from fleet.chart import configuration, rendered, static_pod
-from fleet.parts import REPOSITORY, TARGET, debian, kubernetes, tested
+from fleet.parts import REPOSITORY, TARGET, debian, driver, kubernetes, tested
+from fleet.plane import Plane
+
+if TYPE_CHECKING:
+    from tierguest.declare import Test
 
 TESTS = REPOSITORY / "fleet" / "guest"
 
@@ -40,6 +48,9 @@ VALUES = {
     "releaseDamon": True,
     "classes": [{"name": "default", "maxFloor": "1Gi"}],
 }
+
+# The boot of tests whose kubelet has an API server.
+CLUSTER = "cluster"
 
 PLUGINS = ("bridge", "host-local", "loopback")
 
@@ -61,30 +72,50 @@ def parts(paths: Paths) -> Path:
     images.workloads(paths.root, paths.programs, out / "workloads.tar")
     both = {name: tested(name) for name in ("tierwised", "tierwise")}
     digest = images.daemon(paths.root, both, out / "tierwised.tar")
-    image = {"repository": images.DAEMON, "digest": digest, "pullPolicy": "Never"}
-    text = rendered({**VALUES, "image": image})
+    (out / "tierwised.digest").write_text(digest)
+    of_driver = images.driver(driver(), out / "tierwise-dra.tar")
+    (out / "tierwise-dra.digest").write_text(of_driver)
+    text = rendered(values(out))
     (out / "daemon.yaml").write_text(static_pod(text))
     (out / "daemon.toml").write_text(configuration(text))
-    (out / "digest").write_text(digest)
     chart = REPOSITORY / "packaging" / "helm" / "tierwise"
     shutil.copy(chart / "files" / "seccomp.json", out / "seccomp.json")
     return out
 
 
-def declared(wanted: str) -> list[tuple[str, int]]:
-    """Returns the names of the tests with that in their names, and their limits in seconds."""
+def values(out: Path, **more: object) -> dict[str, object]:
+    """Returns the chart's values for the images in that directory."""
+    digest = (out / "tierwised.digest").read_text()
+    image = {"repository": images.DAEMON, "digest": digest, "pullPolicy": "Never"}
+    return {**VALUES, "image": image, **more}
+
+
+def declared(wanted: str) -> "list[Test]":
+    """Returns the tests with that in their names."""
     for directory in (LAB / "guest", TESTS):
         sys.path.insert(0, str(directory))
     for file in sorted(TESTS.glob("*.py")):
         __import__(file.stem)
     from tierguest import declared as all_declared
 
-    return [(test.name, test.timeout_s) for test in all_declared() if wanted in test.name]
+    return [test for test in all_declared() if wanted in test.name]
 
 
-def run(paths: Paths, kernel: str, wanted: list[tuple[str, int]], keep: Path) -> Iterator[str]:
-    """Runs tests in one guest. Yields a line per test, and leaves its files in `keep`."""
-    names = " ".join(f"'{name}'" for name, _ in wanted)
+@contextlib.contextmanager
+def control_plane(out: Path) -> Iterator[Network]:
+    """A control plane, as the network of a guest."""
+    plane = Plane()
+    image = {"digest": (out / "tierwise-dra.digest").read_text()}
+    try:
+        yield plane.start(values(out, dra={"enabled": True, "maxClaim": "1Gi", "image": image}))
+    finally:
+        plane.doCleanups()
+
+
+def run(paths: Paths, kernel: str, wanted: "Sequence[Test]", keep: Path) -> Iterator[str]:
+    """Runs tests of one boot in one guest. Yields a line per test, and leaves its files in
+    `keep`."""
+    names = " ".join(f"'{test.name}'" for test in wanted)
     command = (
         "export PATH=/lab/job/node/bin:$PATH; "
         f"PYTHONPATH=/lab/python exec python3 -m tierguest {kernel} /lab/job/tests {names}"
@@ -97,16 +128,20 @@ def run(paths: Paths, kernel: str, wanted: list[tuple[str, int]], keep: Path) ->
         if "ok" in told:
             results[told["test"]] = told
 
-    guest = Guest(paths, kernel, TOPOLOGIES["hmat"].sized(*NODES), Mode())
-    limit = sum(seconds for _, seconds in wanted) + SLACK_S
-    with tempfile.TemporaryDirectory() as scratch:
+    limit = sum(test.timeout_s for test in wanted) + SLACK_S
+    with contextlib.ExitStack() as stack:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory())
+        network = None
+        if wanted[0].boot == CLUSTER:
+            network = stack.enter_context(control_plane(TARGET / "node"))
+        guest = Guest(paths, kernel, TOPOLOGIES["hmat"].sized(*NODES), Mode(), network)
         outcome = guest.run(job, limit, on_event, results=Path(scratch) / "results")
         shutil.copytree(Path(scratch) / "results", keep / kernel, dirs_exist_ok=True)
-    (keep / kernel / "console").write_text(outcome.console)
-    for name, _ in wanted:
-        told = results.get(name, {"ok": False, "reason": f"not run: {outcome.reason}"})
+    (keep / kernel / f"console-{wanted[0].boot}").write_text(outcome.console)
+    for test in wanted:
+        told = results.get(test.name, {"ok": False, "reason": f"not run: {outcome.reason}"})
         verdict = "PASS" if told["ok"] else "FAIL"
-        line = f"{kernel:5} {verdict} {told.get('seconds', 0):>7} s  {name}"
+        line = f"{kernel:5} {verdict} {told.get('seconds', 0):>7} s  {test.name}"
         figures = told.get("figures")
         if isinstance(figures, dict):
             line += "".join(f"\n      {key}={value}" for key, value in figures.items())
@@ -128,9 +163,12 @@ def main() -> int:
     wanted = declared(options.filter)
     failed = not wanted
     for kernel in kernels:
-        for line in run(paths, kernel, wanted, options.keep):
-            print(line, flush=True)
-            failed |= " FAIL " in line.splitlines()[0]
+        # A guest for each boot: one has a control plane beside it.
+        for boot in sorted({test.boot for test in wanted}):
+            tests = [test for test in wanted if test.boot == boot]
+            for line in run(paths, kernel, tests, options.keep):
+                print(line, flush=True)
+                failed |= " FAIL " in line.splitlines()[0]
     return int(failed)
 
 

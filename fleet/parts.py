@@ -112,7 +112,8 @@ def driver() -> Path:
 
 
 def _built(name: str, directory: Path) -> Path:
-    program = TARGET / "go" / name
+    # Not among the programs of modules: Kubernetes has a kubelet, too.
+    program = TARGET / "own" / name
     _go(name, ["build", "-trimpath", "-o", program, "."], directory)
     return program
 

@@ -44,9 +44,9 @@ def tenants(guest: Guest) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in view(guest).get("tenants", [])}
 
 
-def told(guest: Guest) -> str:
+def told(guest: Guest, socket: str = "") -> str:
     """Describes what the daemon says of itself, for a failure's message."""
-    found = view(guest)
+    found = view(guest, socket)
     rows = {row["name"]: row["because"] for row in found.get("tenants", [])}
     names = ("mode", "mode_reason", "monitoring", "uptime", "counters", "cost", "unavailable")
     notices = [notice["text"] for notice in found.get("notices", [])[-4:]]
@@ -55,7 +55,7 @@ def told(guest: Guest) -> str:
 
 def wait_for_tenants(guest: Guest, node: Node, daemon: Tierwised, within_s: float = 0) -> float:
     """Waits until the daemon's tenants are the node's pods. Returns the seconds that it took."""
-    expected = {f"shop/{name}-lab" for name in node.pods}
+    expected = {node.tenant(name) for name in node.pods}
 
     def same() -> bool:
         assert daemon.running(), f"tierwised ended: {daemon.printed()}"

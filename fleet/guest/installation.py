@@ -1,24 +1,20 @@
 """Tests of the chart's pod: the daemon in its container, its upgrade and its removal."""
 
-import errno
 import signal
 import subprocess
-import time
 import uuid
 from pathlib import Path
 
+from chart_on_node import prepare_node, running, taken
 from daemon_of_pods import view
 from kube import PARTS, PATIENCE_S, Node, Pod, keep_logs
-from sharing import NEARLY, stairs
+from sharing import NEARLY, crowd, stairs
 from tierguest import Guest, test
 from tierguest.files import read, write
-from tierguest.settings import PER_CPU_LISTS, snapshot
+from tierguest.settings import PER_CPU_LISTS
 
 SOCKET = "/run/tierwise/control.sock"
 STATE = Path("/var/lib/tierwise")
-KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds")
-STATISTICS = Path("/sys/module/damon_stat/parameters/enabled")
-IMAGE = "localhost/tierwised"
 
 
 class Installed:
@@ -26,14 +22,7 @@ class Installed:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        node.load_image("tierwised.tar", IMAGE)
-        loaded = f"{IMAGE}@{(PARTS / 'digest').read_text()}"
-        if loaded not in node.images():
-            (named,) = (name for name in node.images() if name.startswith(f"{IMAGE}:"))
-            assert node.ctr("images", "tag", named, loaded) is not None, node.describe()
-        profile = Path("/var/lib/kubelet/seccomp/profiles/tierwised.json")
-        profile.parent.mkdir(parents=True, exist_ok=True)
-        profile.write_text((PARTS / "seccomp.json").read_text())
+        prepare_node(node)
         for directory in ("/etc/tierwise", "/etc/tierwise-token", "/run/nri"):
             Path(directory).mkdir(parents=True, exist_ok=True)
         Path("/etc/tierwise/tierwised.toml").write_text((PARTS / "daemon.toml").read_text())
@@ -58,7 +47,7 @@ class Installed:
 
     def wait_for_pods(self, *more: str) -> float:
         """Waits until the daemon's tenants are the node's pods and itself."""
-        pods = {f"shop/{name}-lab" for name in self.node.pods}
+        pods = {self.node.tenant(name) for name in self.node.pods}
         expected = pods | {f"tierwise/{name}-lab" for name in more}
 
         def same() -> bool:
@@ -80,30 +69,6 @@ class Installed:
         return "; ".join(f"{log}: {read(log)[-600:]}" for log in logs[-4:])
 
 
-def _running() -> int:
-    """Returns the number of DAMON's threads that a user of its files has started."""
-    return sum(_patiently(state) == "on" for state in KDAMONDS.glob("*/state"))
-
-
-def _patiently(file: Path) -> str:
-    """Reads a file of DAMON, which refuses while another process uses any (EBUSY)."""
-    for _ in range(100):
-        try:
-            return read(file)
-        except OSError as error:
-            if error.errno != errno.EBUSY:
-                raise
-            time.sleep(0.1)
-    return read(file)
-
-
-def _taken() -> tuple[dict[Path, str], str, int, str]:
-    """Returns the kernel's settings, the places for DAMON's threads and those that run, and whether
-    the kernel uses DAMON for statistics of its own."""
-    statistics = read(STATISTICS) if STATISTICS.exists() else ""
-    return snapshot(), _patiently(KDAMONDS / "nr_kdamonds"), _running(), statistics
-
-
 def _state_files() -> list[str]:
     return sorted(file.name for file in STATE.iterdir()) if STATE.is_dir() else []
 
@@ -113,12 +78,12 @@ def an_upgrade_and_removal_restore_the_kernel(guest: Guest) -> None:
     """The chart's pod holds a floor under its seccomp profile. It is replaced, its daemon is
     killed, and it is removed: the kernel's settings are those of before."""
     with Node(guest) as node:
-        before = _taken()
+        before = taken()
         chart = Installed(node)
         try:
             write(PER_CPU_LISTS, 100)
-            settings = _taken()
-            guest.ballast(260)
+            settings = taken()
+            crowd(guest, 260)
             node.start(Pod("greedy", stairs(300, 1000)), 300)
             held = node.start(Pod("held", stairs(96, 20_000), {"tierwise.io/floor": "64Mi"}), 96)
             assert node.fast_mib(held) < 64 * NEARLY, node.describe()
@@ -147,10 +112,10 @@ def an_upgrade_and_removal_restore_the_kernel(guest: Guest) -> None:
             guest.figure("after_kill_s", chart.wait_for_pods("tierwised"))
             chart.remove()
             guest.wait_until(lambda: chart.gone(second), PATIENCE_S, saying, every_s=1)
-            assert _taken() == settings, (_taken(), settings)
+            assert taken() == settings, (taken(), settings)
         finally:
             keep_logs(node, "installation")
-    assert _taken()[1:] == before[1:], (_taken(), before)
+    assert taken()[1:] == before[1:], (taken(), before)
 
 
 @test(boot="hmat", needs=("tierwised", "tierwise"), timeout_s=4000)
@@ -159,24 +124,24 @@ def a_removal_after_a_kill_restores_the_kernel(guest: Guest) -> None:
     gives back what it has left."""
     with Node(guest) as node:
         chart = Installed(node)
-        before = _taken()
+        before = taken()
         try:
             node.start(Pod("web", stairs(32, 20_000)), 32)
             pod = chart.write()
             chart.wait_for_pods("tierwised")
-            guest.wait_until(lambda: _running() > before[2], PATIENCE_S, chart.printed, every_s=1)
+            guest.wait_until(lambda: running() > before[2], PATIENCE_S, chart.printed, every_s=1)
             (daemon,) = node.processes(pod, "tierwised")
             # A kubelet that hangs starts nothing.
             assert node.kubelet
             node.kubelet.signal(signal.SIGSTOP)
             subprocess.run(["kill", "-KILL", str(daemon)], check=True)
             guest.wait_until(lambda: not node.processes(pod, "tierwised"), 60, "it runs")
-            assert _running() > before[2], "nothing was left to give back"
+            assert running() > before[2], "nothing was left to give back"
             chart.remove()
             node.kubelet.signal(signal.SIGCONT)
             guest.wait_until(lambda: chart.gone(pod), PATIENCE_S, chart.printed, every_s=1)
             guest.figure("state", str(_state_files()))
-            assert _taken() == before, (_taken(), before, chart.printed())
+            assert taken() == before, (taken(), before, chart.printed())
         finally:
             keep_logs(node, "removal")
 
@@ -187,7 +152,7 @@ def a_daemon_beside_the_leaving_one_waits(guest: Guest) -> None:
     after the other has left."""
     with Node(guest) as node:
         chart = Installed(node)
-        before = _taken()
+        before = taken()
         try:
             node.start(Pod("web", stairs(32, 20_000)), 32)
             old = chart.write("old")
@@ -202,6 +167,6 @@ def a_daemon_beside_the_leaving_one_waits(guest: Guest) -> None:
             guest.figure("taken_over_s", chart.wait_for_pods("new"))
             chart.remove("new")
             guest.wait_until(lambda: chart.gone(new), PATIENCE_S, chart.printed, every_s=1)
-            assert _taken() == before, (_taken(), before)
+            assert taken() == before, (taken(), before)
         finally:
             keep_logs(node, "beside")

@@ -51,7 +51,11 @@ NETWORK = {
             "bridge": "cni0",
             "isGateway": True,
             "ipMasq": False,
-            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]]},
+            "ipam": {
+                "type": "host-local",
+                "ranges": [[{"subnet": "10.88.0.0/16"}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
         }
     ],
 }
@@ -91,6 +95,8 @@ class Pod:
     cpu: str = ""
     """The container's request and limit of CPU, which a Guaranteed pod needs; empty is none."""
     host_network: bool = False
+    claim: str = ""
+    """The ResourceClaimTemplate of its fast memory; empty is none."""
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def manifest(self) -> dict[str, Any]:
@@ -101,6 +107,10 @@ class Pod:
         if self.cpu:
             for kind in resources.values():
                 kind["cpu"] = self.cpu
+        claims: list[dict[str, str]] = []
+        if self.claim:
+            resources["claims"] = [{"name": "fast"}]
+            claims = [{"name": "fast", "resourceClaimTemplateName": self.claim}]
         container = {
             "name": "main",
             "image": IMAGE,
@@ -120,6 +130,7 @@ class Pod:
             "spec": {
                 "containers": [container],
                 "hostNetwork": self.host_network,
+                "resourceClaims": claims,
                 "terminationGracePeriodSeconds": 1,
             },
         }
@@ -160,10 +171,7 @@ class Node:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in list(self.pods):
-            self.forget(name)
-        for file in MANIFESTS.iterdir():
-            file.unlink()
+        self.forget_all()
         if not self.running():
             return
         self.guest.wait_until(lambda: not self.tasks(), PATIENCE_S, self.describe, every_s=1)
@@ -188,9 +196,13 @@ class Node:
             "kubelet",
             f"--config={config}",
             "--hostname-override=lab",
-            "--node-labels=tierwise.io/tiers=true",
+            *self.kubelet_words(),
             "--v=2",
         )
+
+    def kubelet_words(self) -> list[str]:
+        """Returns further flags of the kubelet."""
+        return ["--node-labels=tierwise.io/tiers=true"]
 
     def running(self) -> bool:
         """Returns true if containerd runs."""
@@ -243,6 +255,17 @@ class Node:
         self.pods.pop(name, None)
         with contextlib.suppress(FileNotFoundError):
             (MANIFESTS / f"{name}.json").unlink()
+
+    def forget_all(self) -> None:
+        """Takes all manifests away from the kubelet."""
+        for name in list(self.pods):
+            self.forget(name)
+        for file in MANIFESTS.iterdir():
+            file.unlink()
+
+    def tenant(self, pod: str) -> str:
+        """Returns the name of a pod's tenant: the kubelet adds its own to that of a static pod."""
+        return f"shop/{pod}-lab"
 
     def group(self, pod: Pod) -> Path | None:
         """Returns the control group of a pod, if the kubelet has made it."""

@@ -57,7 +57,7 @@ class ClaimsTest(ClaimTest):
 
     def test_floor_follows_the_claim(self) -> None:
         """Prepared, the claim is the pod's floor, whatever is restarted; unprepared, it is none."""
-        parts = [self.scheduler(), self.claim_controller()]
+        parts = [self.scheduler(), self.controller_manager()]
         found = self.slices()[0]["spec"]
         device = found["devices"][0]
         self.assertEqual((found["nodeName"], device["name"]), ("n1", "fast"))
@@ -100,7 +100,7 @@ class ClaimsTest(ClaimTest):
     def test_pod_starts_while_the_daemon_hangs(self) -> None:
         """A daemon that does not answer holds no claim up, and has the floor afterwards."""
         self.scheduler()
-        self.claim_controller()
+        self.controller_manager()
         claim = self.placed("web", "64Mi")
         kubelet = Kubelet(self)
         kubelet.ask("register")
@@ -118,7 +118,7 @@ class ClaimsTest(ClaimTest):
 
     def test_pods_beyond_the_node_stay_pending(self) -> None:
         """The scheduler places claims up to the node's capacity, and says why no more."""
-        parts: list[Program] = [self.scheduler(), self.claim_controller()]
+        parts: list[Program] = [self.scheduler(), self.controller_manager()]
         # More than a third, so that two fit.
         third = self.capacity() // MIB // 3 + 4
         self.kubectl("create", "-f", "-", given=template("third", f"{third}Mi"))

@@ -98,7 +98,7 @@ class PlacementTest(ClaimTest):
         self.fleet()
         for amount in AMOUNTS:
             self.kubectl("create", "-f", "-", given=template(f"of-{amount}", f"{amount}Mi"))
-        parts = [self.kwok(), self.claim_controller(), self.scheduler()]
+        parts = [self.kwok(), self.controller_manager(), self.scheduler()]
         started = time.monotonic()
         asked = [AMOUNTS[number % len(AMOUNTS)] for number in range(PODS)]
         pods = [pod(f"p{i}", f"of-{amount}", "8Gi") for i, amount in enumerate(asked)]

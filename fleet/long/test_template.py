@@ -162,6 +162,24 @@ class TemplateTest(unittest.TestCase):
         self.assertNotIn("add:", driving)
         self.assertNotIn("/sys", driving)
 
+    def test_driver_may_send_claims_alone(self) -> None:
+        """The driver has the daemon's socket of claims and not its control socket."""
+        text = rendered(DRA, "--kube-version", "1.37.2")
+        self.assertIn('claims = "/run/tierwise-claims/claims.sock"', configuration(text))
+        daemon, driving = documents(text)["DaemonSet"].split("- name: dra\n")
+        driving = driving.split("volumes:")[0]
+        self.assertIn("mountPath: /run/tierwise-claims}", daemon)
+        self.assertIn("mountPath: /run/tierwise-claims}", driving)
+        self.assertNotIn("mountPath: /run/tierwise}", driving)
+        self.assertNotIn("claims", configuration(rendered({})))
+
+    def test_nodes_without_apparmor_take_the_pods(self) -> None:
+        """No container names the runtime's AppArmor profile, for which a kubelet on a node without
+        AppArmor refuses the pod."""
+        for name, pod in daemon_sets(rendered({**ALL, **DRA})).items():
+            found = re.findall(r"appArmorProfile:\s*\{?type: (\w+)", pod)
+            self.assertEqual(found, ["Unconfined"] * 2 if name == "t" else [])
+
     def test_mode_of_the_driver_follows_the_version(self) -> None:
         """Clusters without claims of capacity get the extended resource."""
         for version, mode in (("1.36.0", "claims"), ("1.35.9", "extended-resource")):

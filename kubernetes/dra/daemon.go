@@ -18,7 +18,7 @@ const patience = 5 * time.Second
 // Most bytes of an answer: many times the claims of a node.
 const maxAnswer = 4 << 20
 
-// Daemon is tierwised, at its control socket (crates/tierwised/src/control).
+// Daemon is tierwised, at its socket of claims (crates/tierwised/src/control).
 type Daemon struct {
 	socket string
 }

@@ -44,8 +44,8 @@ func main() {
 	var options Options
 	flag.StringVar(&options.node, "node", os.Getenv("NODE_NAME"), "the name of this node")
 	flag.StringVar(&options.mode, "mode", "claims", "claims or extended-resource")
-	flag.StringVar(&options.socket, "socket", "/run/tierwise/control.sock",
-		"the control socket of tierwised")
+	flag.StringVar(&options.socket, "socket", "/run/tierwise-claims/claims.sock",
+		"the socket at which tierwised takes claims")
 	flag.StringVar(&options.kubelet, "kubelet", "/var/lib/kubelet",
 		"the directory of the kubelet")
 	flag.StringVar(&options.kubeconfig, "kubeconfig", "",

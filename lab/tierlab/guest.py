@@ -13,6 +13,7 @@ from pathlib import Path
 from .errors import LabError
 from .job import Job, unpack_results
 from .mode import Mode
+from .network import Network
 from .paths import Paths
 from .topology import Topology
 
@@ -66,13 +67,21 @@ class Lines:
 
 
 class Guest:
-    """A guest of the lab. `paths` is a finished build."""
+    """A guest of the lab. `paths` is a finished build. Without `network` it has none."""
 
-    def __init__(self, paths: Paths, kernel: str, topology: Topology, mode: Mode) -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        kernel: str,
+        topology: Topology,
+        mode: Mode,
+        network: Network | None = None,
+    ) -> None:
         self.paths = paths
         self.kernel = kernel
         self.topology = topology
         self.mode = mode
+        self.network = network
 
     def run(
         self,
@@ -192,6 +201,7 @@ class Guest:
             "-device",
             "virtio-blk-pci,drive=results,serial=results,bus=pcie.0",
             *(self._counters_device(directory / "counters") if self.mode.counts else []),
+            *(self.network.arguments() if self.network else []),
             "-kernel",
             str(kernel / "vmlinuz"),
             "-append",

@@ -11,5 +11,7 @@ mkdir -p "$work/root/usr/sbin"
     CGO_ENABLED=0 GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false \
         -ldflags="-s -w -buildid= -X main.version=$version" -o "$work/root/usr/sbin/tierwise-dra" .
 )
+# What is in it, beside it. A licence that deny.toml does not allow ends the release.
+scripts/release/sbom-go.sh "$dist/tierwise-dra-$version.cdx.json"
 oci_image tierwise-dra /usr/sbin/tierwise-dra \
     "Tells the scheduler of Kubernetes how much fast memory its node has"

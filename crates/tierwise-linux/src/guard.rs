@@ -6,11 +6,13 @@
 //! with the lock held (`fuse_vma_close`, fs/fuse/file.c). A CPU limit that stops a thread while it
 //! holds the lock has the same effect for a while. A waiter in move_pages(2) cannot even be killed.
 //!
-//! Such calls therefore run on a thread of their own. A thread that has slept for [`LIMIT`] is
-//! abandoned. The daemon skips the process until the call has returned and [`REST`] times as long
-//! has passed. It skips a tenant with [`MAX_STUCK`] such processes as a whole: the tenant costs the
-//! others [`MAX_STUCK`] seconds in [`REST`], and no more threads. A thread that runs or waits for a
-//! CPU does not count, because large processes take long.
+//! Such calls therefore run on a thread of their own. A thread that has slept for [`LIMIT`] without
+//! a pause is abandoned, and so is one that has slept [`MAX_SLEPT`] times as long with pauses. The
+//! daemon skips the process until the call has returned and [`REST`] times as long has passed. It
+//! skips a tenant with [`MAX_STUCK`] such processes as a whole: the tenant costs the others
+//! [`MAX_STUCK`] hundredths of the time, and no more threads. A thread that runs or waits for a CPU
+//! does not count, because large processes take long. Nor do the short sleeps of a long call:
+//! move_pages(2) waits for other CPUs (`lru_cache_disable`) and for single pages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,12 +30,21 @@ use crate::worker;
 /// wait that the other tenants hardly notice.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
+/// Parts of [`LIMIT`] after which the thread is looked at.
+const CHECKS: u32 = 10;
+
+/// Maximum sleep of a call with pauses, as a multiple of [`LIMIT`]: a call that takes a minute of
+/// work sleeps less. A process that takes its lock again and again does not hold a call up for
+/// longer.
+const MAX_SLEPT: u32 = 10;
+
 /// Rest of a process, as a multiple of the time that it kept a call waiting: it can take at most
 /// one hundredth of the daemon's time.
 pub const REST: u32 = 100;
 
-/// Maximum rest: a process that delayed a call for hours is tried again after it.
-const MAX_REST: Duration = Duration::from_secs(600);
+/// Maximum rest: that of a call with the longest sleep with pauses. A process that delayed a call
+/// for hours is tried again after it.
+const MAX_REST: Duration = Duration::from_secs(1000);
 
 /// Number of processes of one tenant that wait or rest at which the whole tenant is left out.
 pub const MAX_STUCK: usize = 4;
@@ -77,6 +88,58 @@ impl Worker {
         // proc(5): the state follows the name, which is in parentheses.
         let state = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default().trim_ascii_start();
         state.first() != Some(&b'R')
+    }
+
+    /// The thread's times so far; none on a kernel that does not count them.
+    fn times(&self) -> Option<Times> {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{}/schedstat", self.tid));
+        // Documentation/scheduler/sched-stats.rst: time on a CPU and time of waiting for one, in
+        // nanoseconds, and the number of times that it got one.
+        let text = text.ok()?;
+        let mut numbers = text.split_whitespace().map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let (ran, waited, turns) = (next()?, next()?, next()?);
+        Some(Times { awake: Duration::from_nanos(ran + waited), turns })
+    }
+}
+
+/// The times of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Times {
+    /// Time in which it ran or waited for a CPU.
+    awake: Duration,
+    /// The number of times that it got a CPU.
+    turns: u64,
+}
+
+/// The sleep of a thread during a call.
+#[derive(Debug)]
+struct Sleep {
+    started: Instant,
+    first: Option<Times>,
+    last: Option<Times>,
+    /// The last time at which it was seen awake.
+    awake_at: Instant,
+}
+
+impl Sleep {
+    fn start(worker: &Worker) -> Self {
+        let (started, times) = (Instant::now(), worker.times());
+        Self { started, first: times, last: times, awake_at: started }
+    }
+
+    /// True if the thread has slept for this long without a pause, or [`MAX_SLEPT`] times as long
+    /// with pauses.
+    fn is_longer_than(&mut self, limit: Duration, worker: &Worker) -> bool {
+        let (now, times) = (Instant::now(), worker.times());
+        // A kernel that counts nothing says only what the thread does now.
+        if !worker.sleeps() || times != self.last {
+            self.awake_at = now;
+        }
+        self.last = times;
+        let awake = times.zip(self.first).map(|(now, first)| now.awake.saturating_sub(first.awake));
+        let slept = (now - self.started).saturating_sub(awake.unwrap_or_default());
+        now - self.awake_at >= limit || awake.is_some() && slept >= limit * MAX_SLEPT
     }
 }
 
@@ -124,17 +187,18 @@ impl Guard {
             Some(worker) => worker,
             None => Worker::start()?,
         };
+        let mut sleep = Sleep::start(&worker);
         if worker.jobs.send(job).is_err() {
             return Err(locked(pid, "the thread that makes the calls has ended"));
         }
         loop {
-            match answers.recv_timeout(self.limit) {
+            match answers.recv_timeout(self.limit / CHECKS) {
                 Ok((result, cpu)) => {
                     self.cpu += cpu;
                     self.worker = Some(worker);
                     return Ok(result);
                 }
-                Err(RecvTimeoutError::Timeout) if !worker.sleeps() => {}
+                Err(RecvTimeoutError::Timeout) if !sleep.is_longer_than(self.limit, &worker) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     self.stuck.push(Stuck { pid, tenant, since, returned, rests_until: None });
                     return Err(locked(pid, "it has kept its address space locked for a second"));
@@ -188,7 +252,7 @@ mod tests {
     const SECOND: TenantId = TenantId(1);
 
     fn guard() -> Guard {
-        Guard { limit: Duration::from_millis(20), ..Guard::default() }
+        Guard { limit: Duration::from_millis(100), ..Guard::default() }
     }
 
     /// Makes a call that waits until the sender is dropped.
@@ -255,6 +319,25 @@ mod tests {
             }
         });
         assert!(result.is_ok());
+    }
+
+    /// Makes a call that sleeps for a quarter of the limit at a time.
+    fn naps(guard: &mut Guard, times: u32) -> Result<()> {
+        let nap = guard.limit / 4;
+        guard.run(7, FIRST, move || (0..times).for_each(|_| thread::sleep(nap)))
+    }
+
+    #[test]
+    fn short_sleeps_are_no_wait() {
+        let mut guard = guard();
+        for _ in 0..10 {
+            naps(&mut guard, 20).unwrap();
+        }
+    }
+
+    #[test]
+    fn sleeps_with_pauses_end_as_well() {
+        assert!(naps(&mut guard(), 4 * 4 * MAX_SLEPT).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `tierwised`: shares this host's tiered memory among its tenants.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +12,7 @@ use tierwise_core::config::ConfigError as RecipeError;
 use tierwise_linux::roots::Roots;
 use tierwised::args::Args;
 use tierwised::config::{Config, DEFAULT_FILE, DaemonConfigError};
+use tierwised::control::Accepted;
 use tierwised::judgement::EngineRefusal;
 use tierwised::pods::SharedPods;
 use tierwised::run::{Daemon, DaemonChannels, Options};
@@ -64,7 +65,12 @@ fn run(args: Args) -> anyhow::Result<()> {
     }
     let roots = args.root.map_or_else(Roots::default, Roots::under);
     system::memory::leave_fast_tier(&config, &roots);
-    let _control = control::ControlServer::start(&control.socket, sender.clone(), waker.clone())?;
+    let serve = |path: &Path, accepted| {
+        control::ControlServer::start(path, accepted, sender.clone(), waker.clone())
+    };
+    let _control = serve(&control.socket, Accepted::All)?;
+    let claims = config.kubernetes.claims_socket().map(Path::new);
+    let _claims = claims.map(|path| serve(path, Accepted::Claims)).transpose()?;
     let queue = control.queue().map(str::to_owned).map(|name| {
         let (sender, waker) = (sender.clone(), waker.clone());
         let attempt = move || control::Listener::start(&name, sender.clone(), waker.clone());

@@ -11,5 +11,8 @@ inside() { unshare --root="$work/bundle/rootfs" /usr/sbin/tierwise-dra "$@"; }
 must "tierwise-dra $version" inside -version
 files=$(cd "$work/bundle/rootfs" && find . -type f)
 [ "$files" = ./usr/sbin/tierwise-dra ] || fail "found $files; allowed: usr/sbin/tierwise-dra"
+list=$(one "tierwise-dra-$version.cdx.json")
+must '"specVersion": "1.6"' cat "$list"
+must 'pkg:golang/k8s.io/dynamic-resource-allocation@' cat "$list"
 size=$(stat --format=%s "$work/bundle/rootfs/usr/sbin/tierwise-dra")
 echo "test-packages: $(basename "$image") has $size bytes and runs"

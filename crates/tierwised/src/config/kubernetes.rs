@@ -19,6 +19,9 @@ pub struct Kubernetes {
     /// `/run/containerd/containerd.sock` or `/run/crio/crio.sock`, or `off`. Where NRI is off or
     /// not connected, the daemon asks there every five seconds which pods run.
     pub cri: String,
+    /// The socket at which the driver of fast memory sets the floors that pods have claimed, or
+    /// `off`. It takes no other command. `control.socket` takes this one, too.
+    pub claims: String,
     /// The pods that become tenants.
     pub pods: PodChoice,
     /// Part of the fastest tier that no floor of a pod may take, in percent. The kernel and
@@ -35,6 +38,7 @@ impl Default for Kubernetes {
         Self {
             nri: "off".into(),
             cri: "off".into(),
+            claims: "off".into(),
             pods: PodChoice::All,
             reserve_percent: 0.0,
             classes: Vec::new(),
@@ -105,11 +109,17 @@ impl Kubernetes {
         (self.cri != "off").then_some(&self.cri)
     }
 
+    /// The socket of claims; none if it is off.
+    pub fn claims_socket(&self) -> Option<&str> {
+        (self.claims != "off").then_some(&self.claims)
+    }
+
     /// The first mistake in the sockets: the key and the problem.
     pub(super) fn socket_problem(&self) -> Option<(&'static str, String)> {
         let sockets = [
             ("nri", self.nri_socket(), "/var/run/nri/nri.sock"),
             ("cri", self.cri_socket(), "/run/containerd/containerd.sock"),
+            ("claims", self.claims_socket(), "/run/tierwise-claims/claims.sock"),
         ];
         sockets.into_iter().find_map(|(key, path, usual)| {
             let path = path.filter(|path| !path.starts_with('/') || path.contains('\0'))?;
@@ -177,7 +187,7 @@ mod tests {
     #[test]
     fn mistakes_in_classes_name_their_place() {
         let class = |text: &str| printed(&format!("[[kubernetes.class]]\nname = \"gold\"\n{text}"));
-        for key in ["nri", "cri"] {
+        for key in ["nri", "cri", "claims"] {
             let relative = printed(&format!("[kubernetes]\n{key} = \"a.sock\"\n"));
             assert!(relative.starts_with(&format!("t.toml:2: {key}: found")), "{relative}");
         }

@@ -27,4 +27,4 @@ pub use protocol::{Claims, ControlCommand, Reply, TenantChange};
 #[cfg(feature = "server")]
 pub use queue::Listener;
 #[cfg(feature = "server")]
-pub use server::{ControlRequest, ControlServer};
+pub use server::{Accepted, ControlRequest, ControlServer};

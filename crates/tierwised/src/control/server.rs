@@ -19,7 +19,8 @@ use tierwise_linux::state_file::private_directory;
 use super::protocol::{ControlCommand, Reply};
 use super::until::Until;
 
-/// Max bytes of a line: many times a tenant with a thousand pids.
+/// Max bytes of a line: many times a tenant with a thousand pids, and the claims of a thousand
+/// pods. A kubelet runs 110 pods by default, and providers of clusters permit up to 256.
 const MAX_LINE: u64 = 64 * 1024;
 
 /// Connections served at a time; each is a thread.
@@ -41,21 +42,47 @@ pub struct ControlRequest {
     pub reply: Sender<Reply>,
 }
 
+/// The commands that a socket takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accepted {
+    /// All of them.
+    All,
+    /// [`ControlCommand::Claims`] alone: the driver of fast memory needs no other.
+    Claims,
+}
+
+impl Accepted {
+    /// Returns true if a socket takes this command.
+    fn includes(self, command: &ControlCommand) -> bool {
+        self == Self::All || matches!(command, ControlCommand::Claims { .. })
+    }
+}
+
+/// Passes commands to the main thread.
+#[derive(Clone)]
+struct Requests {
+    accepted: Accepted,
+    requests: Sender<ControlRequest>,
+    wake: Sender<()>,
+}
+
 /// The socket. Its file is removed when this is dropped.
 pub struct ControlServer {
     path: PathBuf,
 }
 
 impl ControlServer {
-    /// Listens. Sends each command to `requests`, and a message to `wake`.
+    /// Listens. Sends each accepted command to `requests`, and a message to `wake`.
     ///
     /// # Errors
     /// Another daemon listens there, or the path cannot be used.
     pub fn start(
         path: &Path,
+        accepted: Accepted,
         requests: Sender<ControlRequest>,
         wake: Sender<()>,
     ) -> anyhow::Result<Self> {
+        let requests = Requests { accepted, requests, wake };
         let shown = path.display();
         if let Some(directory) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
             private_directory(directory).context("the control socket's directory")?;
@@ -66,7 +93,7 @@ impl ControlServer {
         thread::Builder::new().name("control".into()).spawn(move || {
             loop {
                 let stream = next(|| listener.accept().map(|(stream, _)| stream), thread::sleep);
-                serve_aside(stream, &requests, &wake, &connections);
+                serve_aside(stream, &requests, &connections);
             }
         })?;
         Ok(Self { path: path.to_owned() })
@@ -122,12 +149,7 @@ fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Dura
     }
 }
 
-fn serve_aside(
-    stream: UnixStream,
-    requests: &Sender<ControlRequest>,
-    wake: &Sender<()>,
-    connections: &Arc<AtomicUsize>,
-) {
+fn serve_aside(stream: UnixStream, requests: &Requests, connections: &Arc<AtomicUsize>) {
     if connections.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
         connections.fetch_sub(1, Ordering::Relaxed);
         let reply = Reply::refused(format!("{MAX_CONNECTIONS} others are connected; try again"));
@@ -140,10 +162,10 @@ fn serve_aside(
         let _ = answer(Until::new(&stream, PAUSE), &refused);
         return;
     }
-    let (requests, wake, open) = (requests.clone(), wake.clone(), Arc::clone(connections));
+    let (requests, open) = (requests.clone(), Arc::clone(connections));
     let started = thread::Builder::new().name("control-client".into()).spawn(move || {
         // A client that disconnected meanwhile needs no answer.
-        let _ = serve(&stream, &requests, &wake);
+        let _ = serve(&stream, &requests);
         open.fetch_sub(1, Ordering::Relaxed);
     });
     if started.is_err() {
@@ -158,11 +180,7 @@ fn may_command(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
-fn serve(
-    stream: &UnixStream,
-    requests: &Sender<ControlRequest>,
-    wake: &Sender<()>,
-) -> io::Result<()> {
+fn serve(stream: &UnixStream, requests: &Requests) -> io::Result<()> {
     let mut reader = BufReader::new(Until::new(stream, CONVERSATION));
     let mut line = Vec::new();
     loop {
@@ -175,13 +193,16 @@ fn serve(
             let refused = Reply::refused(format!("a line is at most {MAX_LINE} bytes"));
             return answer(reader.get_mut(), &refused);
         }
-        answer(reader.get_mut(), &handle(&line, requests, wake))?;
+        answer(reader.get_mut(), &handle(&line, requests))?;
     }
 }
 
-fn handle(line: &[u8], requests: &Sender<ControlRequest>, wake: &Sender<()>) -> Reply {
+fn handle(line: &[u8], requests: &Requests) -> Reply {
     match parse(line) {
-        Ok(command) => ask(command, requests, wake),
+        Ok(command) if requests.accepted.includes(&command) => {
+            ask(command, &requests.requests, &requests.wake)
+        }
+        Ok(_) => Reply::refused("this socket takes claims only; the others: control.socket"),
         Err(problem) => Reply::refused(problem),
     }
 }
@@ -224,13 +245,18 @@ mod tests {
     use super::*;
 
     fn start(directory: &Path) -> (ControlServer, PathBuf) {
+        start_accepting(directory, Accepted::All)
+    }
+
+    fn start_accepting(directory: &Path, accepted: Accepted) -> (ControlServer, PathBuf) {
         let (sender, requests) = unbounded::<ControlRequest>();
         let path = directory.join("run/control.sock");
-        let server = ControlServer::start(&path, sender, bounded(1).0).unwrap();
+        let server = ControlServer::start(&path, accepted, sender, bounded(1).0).unwrap();
         thread::spawn(move || {
             for request in requests {
                 let reply = match request.command {
                     ControlCommand::Pause => Reply::changed(vec!["paused".into()]),
+                    ControlCommand::Claims { .. } => Reply::done(),
                     _ => Reply::refused("not here"),
                 };
                 let _ = request.reply.send(reply);
@@ -252,22 +278,42 @@ mod tests {
     }
 
     #[test]
+    fn socket_of_claims_takes_no_other_command() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_server, path) = start_accepting(directory.path(), Accepted::Claims);
+        assert!(call(&path, &ControlCommand::Claims { floors: None }).unwrap().ok);
+        let others = [ControlCommand::Pause, ControlCommand::Snapshot, ControlCommand::Reload];
+        for command in others {
+            let refused = call(&path, &command).unwrap_err().to_string();
+            assert!(refused.contains("takes claims only"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn claims_of_full_node_fit_line() {
+        // Twice the pods that the largest kubelets run, each with the longest number.
+        let floors = (0..500).map(|pod| (format!("00000000-0000-0000-0000-{pod:012}"), u64::MAX));
+        let command = ControlCommand::Claims { floors: Some(floors.collect()) };
+        assert!((serde_json::to_vec(&command).unwrap().len() as u64) < MAX_LINE);
+    }
+
+    #[test]
     fn second_daemon_is_refused_dead_socket_removed() {
         let directory = tempfile::tempdir().unwrap();
         let (server, path) = start(directory.path());
         let (sender, _requests) = unbounded::<ControlRequest>();
-        let message = ControlServer::start(&path, sender, bounded(1).0).err().unwrap().to_string();
+        let refused = ControlServer::start(&path, Accepted::All, sender, bounded(1).0).err();
+        let message = refused.unwrap().to_string();
         assert!(message.contains("another tierwised listens there"), "{message}");
         drop(server);
         drop(UnixListener::bind(&path).unwrap());
         let (sender, _requests) = unbounded::<ControlRequest>();
-        ControlServer::start(&path, sender, bounded(1).0).unwrap();
+        ControlServer::start(&path, Accepted::All, sender, bounded(1).0).unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
         let (sender, _requests) = unbounded::<ControlRequest>();
-        let message = ControlServer::start(&directory.path().join("file"), sender, bounded(1).0)
-            .err()
-            .unwrap()
-            .to_string();
+        let file = directory.path().join("file");
+        let refused = ControlServer::start(&file, Accepted::All, sender, bounded(1).0).err();
+        let message = refused.unwrap().to_string();
         assert!(message.contains("is no socket"), "{message}");
     }
 
@@ -291,8 +337,9 @@ mod tests {
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
         let (sender, _requests) = unbounded::<ControlRequest>();
-        let refused =
-            ControlServer::start(&open.join("s.sock"), sender, bounded(1).0).err().unwrap();
+        let path = open.join("s.sock");
+        let refused = ControlServer::start(&path, Accepted::All, sender, bounded(1).0).err();
+        let refused = refused.unwrap();
         assert!(format!("{refused:#}").contains("others may write to it"), "{refused:#}");
     }
 

@@ -21,10 +21,12 @@
     capabilities:
       drop: [ALL]
     seccompProfile: {type: RuntimeDefault}
-    appArmorProfile: {type: RuntimeDefault}
+    # No appArmorProfile: where there is AppArmor, the runtime's own holds. A kubelet without it
+    # refuses a pod that names that one.
   resources: {{- toYaml .Values.dra.resources | nindent 4 }}
   volumeMounts:
-    - {name: control, mountPath: /run/tierwise}
+    # The daemon takes claims there, and no other command.
+    - {name: claims, mountPath: /run/tierwise-claims}
     - name: account
       mountPath: /var/run/secrets/kubernetes.io/serviceaccount
       readOnly: true
@@ -39,6 +41,8 @@
 
 {{- define "tierwise.dra.volumes" -}}
 {{- $claims := eq (include "tierwise.dra.mode" .) "claims" -}}
+- name: claims
+  hostPath: {path: /run/tierwise-claims, type: DirectoryOrCreate}
 # What the kubelet would mount into every container, for the driver alone.
 - name: account
   projected:

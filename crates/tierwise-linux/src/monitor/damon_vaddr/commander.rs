@@ -6,7 +6,7 @@
 //! this one.
 
 use std::collections::VecDeque;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
@@ -23,6 +23,11 @@ use crate::roots::Roots;
 use crate::worker;
 
 use super::{GROUP, TURN};
+
+/// Checks at the end of whether a thread waits, and the pause between two: a fifth of a second, in
+/// which a page fault of a process ends, and which a daemon that ends has for each thread.
+const LAST_CHECKS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A kdamond that is on.
 #[derive(Debug)]
@@ -511,8 +516,7 @@ impl Commander {
                 continue;
             };
             self.ended += cpu_time(thread, &self.roots, &mut self.reader);
-            let stat = read_stat(thread, &self.roots, &mut self.reader);
-            if stat.is_some_and(|stat| stat.is_uninterruptible()) {
+            if keeps_waiting(thread, &self.roots, &mut self.reader) {
                 waiting.push(format!("{} (for process {})", place.kdamond.index(), place.pids()));
                 place.kdamond.abandon();
             } else {
@@ -544,6 +548,17 @@ impl Place {
         let pids: Vec<String> = self.processes.iter().map(|p| p.pid.to_string()).collect();
         pids.join(" or ")
     }
+}
+
+/// True if a thread waits for a lock at each of [`LAST_CHECKS`] checks. One check would take a
+/// thread for locked out that waits for a page fault of its process.
+fn keeps_waiting(thread: Process, roots: &Roots, reader: &mut Reader) -> bool {
+    (0..LAST_CHECKS).all(|check| {
+        if check > 0 {
+            thread::sleep(PAUSE);
+        }
+        read_stat(thread, roots, reader).is_some_and(|stat| stat.is_uninterruptible())
+    })
 }
 
 /// Intervals, and bounds for this many processes of one kdamond. The kernel starts with three

@@ -30,7 +30,7 @@ use crate::worker;
 /// wait that the other tenants hardly notice.
 pub const LIMIT: Duration = Duration::from_secs(1);
 
-/// Parts of [`LIMIT`] after which the thread is looked at.
+/// Parts of [`LIMIT`] after which the thread is looked at, for the first time and again.
 const CHECKS: u32 = 10;
 
 /// Maximum sleep of a call with pauses, as a multiple of [`LIMIT`]: a call that takes a minute of
@@ -187,7 +187,8 @@ impl Guard {
             Some(worker) => worker,
             None => Worker::start()?,
         };
-        let mut sleep = Sleep::start(&worker);
+        // Most calls return before the first look, and need no reading of the thread's times.
+        let mut sleep = None;
         if worker.jobs.send(job).is_err() {
             return Err(locked(pid, "the thread that makes the calls has ended"));
         }
@@ -198,7 +199,10 @@ impl Guard {
                     self.worker = Some(worker);
                     return Ok(result);
                 }
-                Err(RecvTimeoutError::Timeout) if !sleep.is_longer_than(self.limit, &worker) => {}
+                Err(RecvTimeoutError::Timeout)
+                    if !sleep
+                        .get_or_insert_with(|| Sleep::start(&worker))
+                        .is_longer_than(self.limit, &worker) => {}
                 Err(RecvTimeoutError::Timeout) => {
                     self.stuck.push(Stuck { pid, tenant, since, returned, rests_until: None });
                     return Err(locked(pid, "it has kept its address space locked for a second"));

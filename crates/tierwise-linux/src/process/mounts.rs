@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn namespace_is_that_of_a_process_that_sees_all_of_it() {
+    fn namespace_is_of_processes_without_chroot() {
         use std::os::unix::fs::symlink;
         let tree = tempfile::tempdir().unwrap();
         let roots = Roots::under(tree.path());

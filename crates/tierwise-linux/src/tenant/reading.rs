@@ -124,8 +124,8 @@ impl Readings {
     /// charged to it, even one that belongs to a tenant listed earlier.
     ///
     /// `busy` and `cpus` are zero unless the tenant is a service: no policy uses those of others,
-    /// and they are most of the files of a group. `busy` starts with the second reading of a process or group: its earlier CPU time does not
-    /// belong to this interval.
+    /// and they are most of the files of a group. `busy` starts with the second reading of a
+    /// process or group: its earlier CPU time does not belong to this interval.
     ///
     /// A process or group that cannot be read is left out and recorded as a fault
     /// ([`Readings::faults`]). If nothing of the usage can be read, it stays as it was.

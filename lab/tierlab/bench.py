@@ -101,8 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=runs,
         default=RUNS,
         metavar="POLICY,...",
-        help="the runs in this order, several of one policy if wanted (default: "
-        f"{','.join(RUNS)})",
+        help=f"the runs in this order, several of one policy if wanted (default: {','.join(RUNS)})",
     )
     parser.add_argument(
         "--memtierd",
@@ -341,9 +340,9 @@ Records = dict[tuple[str, str], dict[str, list[Run]]]
 def _read(files: Sequence[Path]) -> Records:
     found: Records = {}
     for block in (block for file in files for block in read_record(file)):
-        for run in map(_read_run, block["runs"]):
-            programs = found.setdefault((block["kernel"], run.host), {})
-            programs.setdefault(run.program, []).append(run)
+        for one in map(_read_run, block["runs"]):
+            programs = found.setdefault((block["kernel"], one.host), {})
+            programs.setdefault(one.program, []).append(one)
     return dict(sorted(found.items()))
 
 

@@ -29,6 +29,7 @@ ALL: dict[str, object] = {
     "detect": {"enabled": True},
     "metrics": {
         "podMonitor": {"enabled": True},
+        "annotations": {"enabled": True},
         "rules": {"enabled": True},
         "dashboard": {"enabled": True},
     },
@@ -76,6 +77,16 @@ WRONG: list[tuple[dict[str, object], str]] = [
 
 class TemplateTest(unittest.TestCase):
     """The chart with its default values, with all of its parts, and with wrong values."""
+
+    def test_pods_are_scraped_by_annotation_if_wanted(self) -> None:
+        """A Prometheus without the operator finds the pods, and no other one does."""
+        wanted = {"metrics": {"annotations": {"enabled": True}, "port": 9999}}
+        found = daemon_sets(rendered(wanted))["t"]
+        self.assertIn('prometheus.io/scrape: "true"', found)
+        self.assertIn('prometheus.io/port: "9999"', found)
+        self.assertNotIn("prometheus.io", rendered({}))
+        off = {"metrics": {"enabled": False, "annotations": {"enabled": True}}}
+        self.assertNotIn("prometheus.io", rendered(off))
 
     def test_chart_has_no_mistake(self) -> None:
         """helm finds none in the chart and its values."""

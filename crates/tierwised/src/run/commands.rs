@@ -95,6 +95,7 @@ impl Daemon {
             (old.http != config.http, "http"),
             (old.metrics != config.metrics, "metrics"),
             (old.kubernetes.nri != config.kubernetes.nri, "kubernetes.nri"),
+            (old.kubernetes.claims != config.kubernetes.claims, "kubernetes.claims"),
             (old.state != config.state, "state"),
         ] {
             if fixed {

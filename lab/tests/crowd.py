@@ -21,9 +21,14 @@ TENANTS = 200
 BUDGET_PERCENT = 1.0
 BUDGET_S_PER_MINUTE = BUDGET_PERCENT * 0.6
 # The start and the first survey, 0.4 s, come before anything could pay for them. The tested
-# programs are of the dev profile, and take a third more than a release's: 0.85 and 0.38 s in the
-# two minutes on 7.3, instead of 0.64 and 0.47 s. 6.12 takes 0.1 s more for the start.
-MOST_OF_BUDGET = {1: 2.0, 2: 1.0}
+# programs are of the dev profile, and take a third more than a release's: 0.71 to 0.95 s in the
+# first minute on 7.3. 6.12 takes 0.1 s more for the start.
+MOST_AT_START = 2.0 * BUDGET_S_PER_MINUTE
+# A survey is made first and paid for afterwards: each takes 0.14 to 0.18 s, once in 40 to 50 s. So
+# any time may hold one more than it has paid for. The second minute alone took 0.33 to 0.71 s.
+SURVEY_S = 0.2
+# The minutes after the first, which are judged together.
+LATER_MINUTES = 3
 MINUTE_S = 60
 KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds")
 
@@ -79,7 +84,7 @@ def _spent(guest: Guest, daemon: Tierwised) -> float:
 @test(boot="timed", share="crowd", needs=("tierwised", "tierwise"), timeout_s=600)
 def crowd_keeps_the_budget(guest: Guest) -> None:
     """200 tenants with floors: the daemon and DAMON's threads take little more than the budget in
-    the first minute, and no more in the second.
+    the first minute, and no more in the minutes after it.
 
     The guest is timed, because in function mode CPU time depends on the host's other load.
     """
@@ -89,7 +94,7 @@ def crowd_keeps_the_budget(guest: Guest) -> None:
         config = config.replace("cap_percent = 300.0", "cap_percent = 3.0")
         daemon = guest.tierwised(config)
         began, spent = time.monotonic(), [0.0]
-        for minute in (1, 2):
+        for minute in range(1, 2 + LATER_MINUTES):
             time.sleep(max(0.0, began + minute * MINUTE_S - time.monotonic()))
             spent.append(_spent(guest, daemon))
             guest.figure(f"minute_{minute}_cpu_s", spent[-1] - spent[-2])
@@ -99,10 +104,10 @@ def crowd_keeps_the_budget(guest: Guest) -> None:
         guest.figure("throttle", view["cost"]["throttle"])
         read_ = [one for one in view["tenants"] if one["fast_access_ratio"] is not None]
         guest.figure("tenants_read", len(read_))
-        for minute in (1, 2):
-            used = spent[minute] - spent[minute - 1]
-            most = MOST_OF_BUDGET[minute] * BUDGET_S_PER_MINUTE
-            assert used <= most, f"minute {minute}: {used:.2f} s of CPU time, at most {most:.2f}"
+        first, later = spent[1], spent[-1] - spent[1]
+        assert first <= MOST_AT_START, f"{first:.2f} s in minute 1, at most {MOST_AT_START:.2f}"
+        most = LATER_MINUTES * BUDGET_S_PER_MINUTE + SURVEY_S
+        assert later <= most, f"{later:.2f} s in {LATER_MINUTES} minutes, at most {most:.2f}"
 
 
 def _monitored() -> set[int]:

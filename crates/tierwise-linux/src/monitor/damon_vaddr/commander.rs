@@ -113,8 +113,16 @@ impl Commands {
         let (orders, ordered) = bounded::<(DamonAttrs, DamonOrder)>(1);
         let (answer, answers) = bounded(1);
         let body = move || {
-            for (attrs, order) in ordered {
-                if answer.send(commander.run(attrs, order)).is_err() {
+            loop {
+                let has_ended = match commander.next_order(&ordered) {
+                    Ok((attrs, order)) => answer.send(commander.run(attrs, order)).is_err(),
+                    Err(RecvTimeoutError::Disconnected) => true,
+                    Err(RecvTimeoutError::Timeout) => {
+                        commander.end_turns_in_time();
+                        false
+                    }
+                };
+                if has_ended {
                     break;
                 }
             }
@@ -187,6 +195,8 @@ struct Place {
     thread: Option<Process>,
     /// Start of the turn.
     since: Timestamp,
+    /// The turn could not be ended in time.
+    overdue: bool,
 }
 
 /// State of the thread that commands kdamonds.
@@ -240,6 +250,39 @@ impl Commander {
     /// Sets the pace of turns.
     pub(super) fn set_pace(&mut self, pace: Pace) {
         self.pace = Some(pace);
+    }
+
+    /// Waits for an order, at most until a turn ends.
+    fn next_order(
+        &self,
+        orders: &Receiver<(DamonAttrs, DamonOrder)>,
+    ) -> std::result::Result<(DamonAttrs, DamonOrder), RecvTimeoutError> {
+        match self.turn_end() {
+            Some(end) => orders.recv_timeout(end.since(self.now())),
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// The time at which the next turn ends without an order. Only where regions are read from the
+    /// tracepoint: what was reported can be read after the turn. A kdamond that waits for a lock
+    /// is looked at again by the next order.
+    fn turn_end(&self) -> Option<Timestamp> {
+        let (length, takes_turns) = (self.attrs.aggregation * TURN, self.takes_turns());
+        let ends = |place: &Place| place.is_on() && !place.overdue && takes_turns;
+        let on = self.places.iter().filter(|place| self.traced && ends(place));
+        on.map(|place| place.since + length).min()
+    }
+
+    /// Ends turns in time. The next order, which starts other turns, may come many seconds later,
+    /// and a kdamond costs as much after its turn as in it.
+    fn end_turns_in_time(&mut self) {
+        if let Err(problem) = self.end_turns() {
+            tracing::debug!(%problem, "turns end with the next order");
+        }
+        let (now, length) = (self.now(), self.attrs.aggregation * TURN);
+        for place in self.places.iter_mut().filter(|place| now.since(place.since) >= length) {
+            place.overdue = place.is_on();
+        }
     }
 
     fn run(&mut self, attrs: DamonAttrs, order: DamonOrder) -> DamonAnswer {
@@ -473,6 +516,7 @@ impl Commander {
         let thread = kdamond.thread(&self.roots, &mut self.reader)?;
         let started = &mut self.places[place];
         (started.given, started.thread, started.since) = (self.attrs, thread, now);
+        started.overdue = false;
         started.processes.clone_from(&processes);
         let monitored = Monitored { place, processes, thread };
         self.changes.push_back(KdamondChange::Started(monitored));
@@ -537,7 +581,7 @@ impl Commander {
 impl Place {
     fn new(kdamond: Kdamond, given: DamonAttrs) -> Self {
         let (processes, thread) = (Vec::new(), None);
-        Self { kdamond, processes, given, thread, since: Timestamp::ZERO }
+        Self { kdamond, processes, given, thread, since: Timestamp::ZERO, overdue: false }
     }
 
     fn is_on(&self) -> bool {

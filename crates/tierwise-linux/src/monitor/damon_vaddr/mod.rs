@@ -1,10 +1,11 @@
 //! DAMON on processes' virtual addresses: one kdamond per process, and at most [`MAX`] of them.
 //!
 //! More processes are monitored in turns ([`super::rotation`]): a kdamond gets up to [`GROUP`]
-//! processes, and another group after [`TURN`] aggregation intervals. A turn starts with coarse
-//! regions, which adapt once per interval. The next turn starts once the CPU budget has paid for
-//! the last ones ([`crate::pace`]), so that the cost has a bound for any number of processes. What
-//! was read of a process counts until it is read again ([`AccessReport::takes_turns`]).
+//! processes, and is turned off after [`TURN`] aggregation intervals. A turn starts with coarse
+//! regions, which adapt once per interval. The next turn starts with an order of the daemon, once
+//! the CPU budget has paid for the last ones ([`crate::pace`]), so that the cost has a bound for
+//! any number of processes. What was read of a process counts until it is read again
+//! ([`AccessReport::takes_turns`]).
 //!
 //! A kdamond takes the mmap lock of each of its processes, which a process may hold for ever. A
 //! command to that kdamond then waits as long, with DAMON's own lock held. Regions are therefore
@@ -535,6 +536,26 @@ mod tests {
         monitor.stop().unwrap();
         // Processes that take no turns do not wait.
         assert_eq!(states(&mut monitor, &targets[..2]), Some(2));
+    }
+
+    /// The daemon may give its next order many seconds later.
+    #[test]
+    fn turns_end_without_an_order() {
+        let fake = FakeDamon::new(0);
+        let interval = Duration::from_millis(20);
+        let (mut monitor, targets) = (traced_for(&fake, f64::MAX, interval), processes(&fake, 3));
+        monitor.set_targets(&targets).unwrap();
+        assert_eq!(monitor.monitored.len(), 2);
+        let is_on = |place| fake.text(place, "state") == "on";
+        let limit = Instant::now() + Duration::from_secs(60);
+        while is_on(0) || is_on(1) {
+            assert!(Instant::now() < limit, "the turns do not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // What they reported is still read, and the next order starts other turns.
+        let mut report = AccessReport::default();
+        monitor.collect(&mut report).unwrap();
+        assert_eq!((report.sampled.len(), monitor.monitored.len()), (3, 2));
     }
 
     #[test]

@@ -11,10 +11,15 @@
 //! time ([`IdlePages`]). Where all fast pages are in use, no promotion gains, and no scan is made.
 //! Between two generations pages are idle by chance, too: of pages that are accessed at random `r`
 //! times per second, a part of `exp(-r t)` is not accessed within `t`, and of pages that a program
-//! passes over in turn, those that it will reach next. So a page must be idle for [`CONFIRMED`],
-//! and the idle pages are counted once more if that makes the difference. No time is
-//! lost where many pages were idle for one interval: a quarter in the first series of scans
-//! ([`MANY`]), half in later ones ([`MOST`]).
+//! passes over in turn, those that it will reach next. So a page must be idle for longer than one
+//! gap between two generations ([`confirmed`]), and the idle pages are counted once more if that
+//! makes the difference. No time is lost where many pages were idle for one gap: a quarter in the
+//! first series of scans ([`MANY`]), half in later ones ([`MOST`]).
+//!
+//! **Gap.** Two generations are [`LONG_GAP`] apart. Few pages may be idle for so long
+//! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
+//! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. If
+//! pages are idle for the short gap by chance alone, the effect of a scan shows it ([`scan`]).
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -31,16 +36,19 @@
 //! rate in the order of their faults. If a scan finds more than the rate allows, the threshold
 //! falls in proportion, so that the hottest are promoted.
 //!
-//! **Chunk.** The kernel poisons a chunk at once. Where there are few victims, the first chunk has
-//! enough pages for them, and the scan ends ([`scan`]). How many are enough follows from the part
-//! of the pages that were candidates in the last scan.
+//! **Chunk.** The kernel poisons the slow pages of a chunk of the address space at once. Where
+//! there are few victims, the first chunk has enough pages for them, and the scan ends ([`scan`]).
+//! How many are enough follows from the part of the poisoned pages that were candidates in the last
+//! scan, and from the part of the tenants' pages that are slow.
 //!
-//! **Room.** A candidate that finds no free page is lost for its scan, and kswapd, which makes
-//! room, is slower than the faults. So idle pages are demoted before the first scan of a series, as
-//! many as it is expected to find candidates by the same part, and before each other scan of it as
-//! many as found no room in the last. During a scan as many are demoted as the next reading is
-//! expected to show, which is what the last one showed. Free pages count. A series that ends leaves
-//! no room: free pages that nothing is promoted to are lost fast memory.
+//! **Room.** A candidate that finds no free page is lost for its scan, and it wakes kswapd, which
+//! is slower than the faults and demotes up to the high watermark's number of pages, wanted or not
+//! (`kswapd_shrink_node`). So idle pages are demoted before each scan, as many as it is expected to
+//! find candidates by the same part, and at least as many as found no room in the last scan. During
+//! a scan as many are demoted as the next reading is expected to show, which is what the last one
+//! showed. Free pages count. Pages that may be idle by chance are not demoted ahead: no scan may
+//! find others for their places. A series that ends leaves no room: free pages that nothing is
+//! promoted to are lost fast memory.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -99,10 +107,26 @@ pub const MANY: f64 = 0.25;
 /// third idle within 0.3 s, and one whose hot pages have moved away leaves more.
 pub const MOST: f64 = 0.5;
 
-/// The idle time from which a page is certainly a victim: longer than one interval between two
-/// generations (0.3 s), and as long as from one count of the idle pages to the end of the next. The
+/// The time between the two generations that show idle pages. A page that is accessed more often is
+/// in use, however hot others are. A scan for pages that are idle by chance costs more than waiting
+/// for a better answer: with the short gap alone Redis took 17.1 and 18.0 s instead of 16.9
+/// (docs/performance.md).
+pub const LONG_GAP: Duration = Duration::from_millis(300);
+
+/// The same time where few pages are idle for longer. The cold pages of a B+ tree were used ten
+/// times per second, hot ones two hundred times.
+pub const SHORT_GAP: Duration = Duration::from_millis(100);
+
+/// The part of the fast tier's pages below which the victims are few for the long gap: an eighth.
+/// Of the B+ tree's pages 4 to 13 % were idle. Twice [`MIN_VICTIMS`], the least for a scan.
+pub const FEW_IDLE: f64 = 1.0 / 8.0;
+
+/// The idle time from which a page is certainly a victim: longer than one gap, and shorter than
+/// from one count of the idle pages to the end of the next, which is two gaps and a reading. The
 /// kernel keeps four generations, so pages that were idle before, too, cannot be told from these.
-pub const CONFIRMED: Duration = Duration::from_millis(400);
+pub fn confirmed(gap: Duration) -> Duration {
+    gap * 4 / 3
+}
 
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
@@ -155,6 +179,8 @@ pub struct KernelReading {
     /// Those of them between the high and the promo watermark. Promotions may use them, and kswapd
     /// then demotes as many others.
     pub restored: Pages,
+    /// Base pages of the tenants in the fastest tier.
+    pub held: Pages,
     /// Base pages of the tenants in slower tiers.
     pub slow: Pages,
     /// All base pages of the fastest tier that the kernel can demote, by the time for which they
@@ -188,30 +214,30 @@ pub struct PromotionVictims {
 }
 
 /// The victims that a reading shows: free pages that kswapd does not restore, and pages that are
-/// idle for [`CONFIRMED`], or for [`MIN_IDLE`] if these are [`MANY`] in the first series of scans
-/// or [`MOST`] in later ones. There are none if all of these are less than [`MIN_VICTIMS`] of the
-/// fast tier.
+/// idle for longer than the gap ([`confirmed`]), or for [`MIN_IDLE`] if these are [`MANY`] in the
+/// first series of scans or [`MOST`] in later ones. There are none if all of these are less than
+/// [`MIN_VICTIMS`] of the fast tier.
 ///
 /// ```
 /// use std::time::Duration;
-/// use tierwise_core::steer::{IdlePages, KernelReading, victims};
+/// use tierwise_core::steer::{IdlePages, KernelReading, LONG_GAP, victims};
 /// use tierwise_core::units::Pages;
 ///
 /// let ms = Duration::from_millis;
 /// let of = |idle, pages| IdlePages { idle: ms(idle), pages: Pages(pages) };
 /// let fast = vec![of(0, 800), of(100, 150), of(2000, 40), of(9000, 40)];
-/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true);
+/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true, LONG_GAP);
 /// // 230 of 1030 pages are idle, less than a quarter.
 /// assert_eq!((found.pages, found.idle), (Pages(80), Some((ms(100), ms(2000)))));
 ///
 /// let fast = vec![of(0, 800), of(100, 250), of(2000, 40), of(9000, 40)];
-/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true);
+/// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true, LONG_GAP);
 /// assert_eq!((found.pages, found.idle), (Pages(330), Some((ms(100), ms(2000)))));
 /// ```
-pub fn victims(reading: &KernelReading, is_first: bool) -> PromotionVictims {
+pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> PromotionVictims {
     let many = total(reading) as f64 * if is_first { MANY } else { MOST };
     let is_certain = idle_for(reading, MIN_IDLE) as f64 >= many;
-    victims_idle_for(reading, if is_certain { MIN_IDLE } else { CONFIRMED })
+    victims_idle_for(reading, if is_certain { MIN_IDLE } else { confirmed(gap) })
 }
 
 /// The victims if pages are victims that are idle for `least`. The shortest idle time is that of
@@ -263,15 +289,21 @@ pub struct Steering {
     costs: SteeringCosts,
     threshold: Duration,
     victims: PromotionVictims,
+    /// Those that are certainly victims.
+    certain: Pages,
     scanning: Scanning,
     /// The threshold of the present or last pass.
     scanned_with: Duration,
     /// The part of the scanned pages that were candidates in the last pass, 0 to 1.
     share: f64,
+    /// The tenants' pages per slow one of them, at least 1.
+    density: f64,
     /// The idle base pages to demote now.
     room: Pages,
+    /// The time between the two generations of the next count.
+    gap: Duration,
     /// The idle pages are counted once more, because the last count left it in doubt whether there
-    /// are victims.
+    /// are victims, or had too long a gap.
     in_doubt: bool,
     /// The first series of scans has ended.
     has_scanned: bool,
@@ -310,10 +342,13 @@ impl Steering {
             costs,
             threshold: MIN_THRESHOLD,
             victims: PromotionVictims::default(),
+            certain: Pages(0),
             scanning: Scanning::new(costs),
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
+            density: 1.0,
             room: Pages(0),
+            gap: LONG_GAP,
             in_doubt: false,
             has_scanned: false,
             last: None,
@@ -333,7 +368,8 @@ impl Steering {
 
     fn chunk(&self) -> Pages {
         let candidates = self.places().0.saturating_mul(MAX_CANDIDATES);
-        let wanted = (candidates as f64 / self.share.max(MIN_SHARE)) as u64;
+        // Fast pages of the chunk are passed over, and count for its size (`task_numa_work`).
+        let wanted = (self.density * candidates as f64 / self.share.max(MIN_SHARE)) as u64;
         Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
     }
 
@@ -371,6 +407,11 @@ impl Steering {
         self.in_doubt || self.scanning.wants_count()
     }
 
+    /// The time between the two generations of the next count of the idle pages.
+    pub fn age_gap(&self) -> Duration {
+        self.gap
+    }
+
     /// The victims by the last count of the idle pages.
     pub fn victims(&self) -> PromotionVictims {
         self.victims
@@ -386,12 +427,13 @@ impl Steering {
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
-            self.victims = victims(reading, !self.has_scanned);
+            self.victims = victims(reading, !self.has_scanned, self.gap);
+            self.certain = victims_idle_for(reading, confirmed(self.gap)).pages;
         }
-        if is_fresh {
-            let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
-            self.in_doubt = !self.in_doubt && may_start && is_doubtful(reading, &self.victims);
+        if reading.slow > Pages(0) {
+            self.density = 1.0 + reading.held.0 as f64 / reading.slow.0 as f64;
         }
+        let is_certain = is_fresh && !self.counts_again(now, reading);
         let found = self.follow_counters(now, reading);
         let conditions = Conditions {
             victims: self.victims,
@@ -404,41 +446,65 @@ impl Steering {
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
         let lost = self.scanning.without_room(self.limit());
-        let mut wanted = Pages(0);
         let was_paused = self.scanning.is_paused();
-        let step = self.scanning.update(now, counts, &conditions, is_fresh);
+        let step = self.scanning.update(now, counts, &conditions, is_certain);
         self.has_scanned |= !was_paused && self.scanning.is_paused();
         match step {
-            Step::Started => {
-                self.threshold = self.bounds().0;
-                let expected = Pages((reading.slow.0 as f64 * self.share) as u64);
-                wanted = expected.min(self.affordable());
-            }
+            Step::Started => self.threshold = self.bounds().0,
             Step::Ended { took, candidates, poisoned } => {
                 if poisoned >= *CHUNK.start() {
                     self.share = (candidates as f64 / poisoned as f64).min(1.0);
                 }
                 self.follow_candidates(took, candidates);
             }
-            Step::None if self.scanning.is_on() && was_on => {
-                let left = self.granted.0.saturating_sub(self.scanning.promoted(&counts));
-                wanted = Pages(found.min(left));
-            }
-            Step::None => wanted = lost,
+            Step::None => {}
         }
+        self.room = Pages(0);
         if self.scanning.is_on() {
             self.scanned_with = self.threshold;
-            if !was_on {
-                self.granted = self.affordable();
-                let second = self.second.filter(|second| !second.is_over(now));
-                self.counted =
-                    second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
-            }
-            self.room = wanted.min(self.victims.pages).saturating_sub(reading.free);
-        } else {
-            self.room = Pages(0);
+            let wanted = if was_on {
+                let left = self.granted.0.saturating_sub(self.scanning.promoted(&counts));
+                Pages(found.min(left))
+            } else {
+                self.grant(now, reading).max(lost)
+            };
+            self.room = wanted.min(self.certain).saturating_sub(reading.free);
         }
         self.course()
+    }
+
+    /// Handles a count of the idle pages. Returns true if they are to be counted once more before
+    /// anything follows from it.
+    fn counts_again(&mut self, now: Timestamp, reading: &KernelReading) -> bool {
+        let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
+        let matters = may_start || self.scanning.wants_count();
+        self.in_doubt = !self.in_doubt && matters && is_doubtful(reading, &self.victims);
+        if may_start && !self.in_doubt {
+            self.choose_gap(reading);
+        }
+        self.in_doubt
+    }
+
+    /// Chooses the gap of the next count before a series of scans. A series is judged by counts
+    /// with one gap.
+    fn choose_gap(&mut self, reading: &KernelReading) {
+        let few = total(reading) as f64 * FEW_IDLE;
+        if self.gap == LONG_GAP && (self.victims.pages.0 as f64) < few {
+            self.gap = SHORT_GAP;
+            self.in_doubt = true;
+            self.victims = PromotionVictims::default();
+        } else if self.victims.pages == Pages(0) {
+            self.gap = LONG_GAP;
+        }
+    }
+
+    /// Grants a pass its places. Returns the base pages that it is expected to promote.
+    fn grant(&mut self, now: Timestamp, reading: &KernelReading) -> Pages {
+        self.granted = self.affordable();
+        let second = self.second.filter(|second| !second.is_over(now));
+        self.counted =
+            second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
+        Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)
     }
 
     /// Follows the stock and the kernel's second. Returns the candidates since the last reading.

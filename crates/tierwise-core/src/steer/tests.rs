@@ -31,7 +31,8 @@ fn threshold_starts_at_shortest_idle_time() {
 
 #[test]
 fn free_pages_hide_no_idle_ones() {
-    let found = victims(&KernelReading { free: Pages(10_000), ..idle(100, 50_000) }, true);
+    let reading = KernelReading { free: Pages(10_000), ..idle(100, 50_000) };
+    let found = victims(&reading, true, LONG_GAP);
     let idle = Some((Duration::from_millis(100), 2 * MAX_THRESHOLD));
     assert_eq!(found, PromotionVictims { pages: Pages(60_000), idle });
 }
@@ -40,7 +41,7 @@ fn free_pages_hide_no_idle_ones() {
 fn free_pages_that_return_are_no_victims() {
     let found = |free| {
         let reading = KernelReading { free: Pages(free), restored: Pages(4000), ..idle(100, 0) };
-        victims(&reading, true).pages
+        victims(&reading, true, LONG_GAP).pages
     };
     assert_eq!([found(3000), found(10_000), found(11_000)], [Pages(0), Pages(0), Pages(7000)]);
 }
@@ -51,7 +52,7 @@ fn fast_tier_in_use_is_left_alone() {
     // A hundredth is idle.
     assert!(!steering.update(second(0), &idle(5000, 1000), true).scans);
     assert!(!steering.update(second(1), &idle(40, 90_000), true).scans, "not long enough");
-    assert!(steering.update(second(2), &idle(5000, 10_000), true).scans);
+    assert!(steering.update(second(2), &idle(5000, 13_000), true).scans);
 }
 
 #[test]
@@ -63,11 +64,36 @@ fn pages_idle_for_short_are_counted_again() {
     };
     // A fifth was not accessed for 0.3 s, by chance perhaps.
     assert_eq!(doubts(0, idle(300, 20_000)), (false, true));
-    // Others are idle now: it was by chance. The count is not repeated for ever.
-    assert_eq!(doubts(1, idle(300, 20_000)), (false, false));
-    assert_eq!(doubts(2, idle(300, 20_000)), (false, true));
     // The same pages are idle.
-    assert_eq!(doubts(3, idle(700, 20_000)), (true, false));
+    assert_eq!(doubts(1, idle(700, 20_000)), (true, false));
+}
+
+#[test]
+fn few_idle_pages_shorten_the_gap() {
+    let mut steering = Steering::new(COSTS);
+    let mut count = |n, reading: KernelReading| {
+        let scans = steering.update(second(n), &reading, true).scans;
+        (scans, steering.wants_count(), steering.age_gap().as_millis())
+    };
+    // A fifth was not accessed for 0.3 s, but others were not before: that was by chance.
+    assert_eq!(count(0, idle(300, 20_000)), (false, true, 300));
+    assert_eq!(count(1, idle(300, 20_000)), (false, true, 100));
+    // The count is not repeated for ever, and the gap is as it was again.
+    assert_eq!(count(2, idle(100, 20_000)), (false, false, 300));
+    // Fewer than an eighth would do for a scan; more may be idle for a shorter time.
+    assert_eq!(count(3, idle(3000, 12_000)), (false, true, 100));
+    assert_eq!(count(4, idle(200, 20_000)), (true, false, 100));
+    assert!(Steering::new(COSTS).update(second(0), &idle(3000, 13_000), true).scans);
+}
+
+#[test]
+fn doubt_after_a_scan_is_counted_again() {
+    let mut steering = after_scan_with(15_000);
+    let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(300, 20_000) };
+    let reading = KernelReading { slow: Pages(8000), faults: 20_000, ..counted };
+    assert!(!steering.update(second(3), &reading, true).scans && steering.wants_count());
+    let idler = KernelReading { fast: vec![class(0, 80_000), class(700, 20_000)], ..reading };
+    assert!(steering.update(second(4), &idler, true).scans, "the series goes on");
 }
 
 #[test]
@@ -104,10 +130,10 @@ fn certain_victims_leave_no_doubt() {
     // 30 % are idle: all of them are victims.
     assert_eq!((course.scans, course.rate), (true, Some(Pages(30_000))));
     // Fewer are: those that were idle for long.
-    let fast = vec![class(0, 80_000), class(300, 10_000), class(3000, 10_000)];
+    let fast = vec![class(0, 77_000), class(300, 10_000), class(3000, 13_000)];
     let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
     let course = Steering::new(COSTS).update(second(0), &reading, true);
-    assert_eq!((course.scans, course.rate), (true, Some(Pages(10_000))));
+    assert_eq!((course.scans, course.rate), (true, Some(Pages(13_000))));
     assert_eq!(course.threshold, Duration::from_millis(300), "the shortest idle time of all");
 }
 
@@ -184,7 +210,11 @@ fn excess_candidates_lower_the_threshold() {
 
 #[test]
 fn few_victims_make_chunks_small() {
-    let chunk = |victims| Steering::new(COSTS).update(second(0), &idle(500, victims), true).chunk.0;
+    let chunk = |victims| {
+        let fast = vec![class(0, 20_000), class(500, victims)];
+        let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+        Steering::new(COSTS).update(second(0), &reading, true).chunk.0
+    };
     assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [1024, 56_000, 65_536]);
 }
 
@@ -212,11 +242,23 @@ fn chunks_follow_the_share_of_candidates() {
 }
 
 #[test]
+fn chunks_cover_the_fast_pages_between() {
+    let chunk = |held| {
+        let fast = vec![class(0, 20_000), class(500, 7000)];
+        let (held, slow) = (Pages(held), Pages(10_000));
+        let reading = KernelReading { fast, held, slow, ..KernelReading::default() };
+        Steering::new(COSTS).update(second(0), &reading, true).chunk.0
+    };
+    assert_eq!([chunk(0), chunk(1000), chunk(90_000)], [56_000, 61_600, 65_536]);
+}
+
+#[test]
 fn room_is_made_before_a_series() {
     let room = |free, victims| {
         let mut steering = Steering::new(COSTS);
-        let reading =
-            KernelReading { free: Pages(free), slow: Pages(40_000), ..idle(500, victims) };
+        let fast = vec![class(0, 40_000), class(500, victims)];
+        let (free, slow) = (Pages(free), Pages(40_000));
+        let reading = KernelReading { free, slow, fast, ..KernelReading::default() };
         steering.update(second(0), &reading, true);
         let first = steering.room();
         steering.update(second(1), &reading, false);
@@ -228,6 +270,18 @@ fn room_is_made_before_a_series() {
     assert_eq!(room(9000, 30_000), (Pages(1000), Pages(0)), "beside the free pages");
     assert_eq!(room(20_000, 30_000), (Pages(0), Pages(0)));
     assert_eq!(room(0, 0), (Pages(0), Pages(0)));
+}
+
+#[test]
+fn doubtful_pages_make_no_room() {
+    let room = |idle_ms| {
+        let mut steering = Steering::new(COSTS);
+        let reading = KernelReading { slow: Pages(40_000), ..idle(idle_ms, 30_000) };
+        assert!(steering.update(second(0), &reading, true).scans);
+        steering.room()
+    };
+    // They may have been idle for the gap of 0.3 s by chance.
+    assert_eq!([room(300), room(400)], [Pages(0), Pages(10_000)]);
 }
 
 #[test]

@@ -17,11 +17,6 @@ use crate::roots::Roots;
 /// Time in which orders to demote are given: a round of the daemon must not be long.
 const MAX_ORDERS: Duration = Duration::from_millis(50);
 
-/// Time between the two generations that show idle pages ([`age`]). A page that is accessed more
-/// often is in use, however hot others are. A tenth of a second shows as idle what is not, and a
-/// scan costs more than waiting for a better answer.
-pub const AGE_GAP: Duration = Duration::from_millis(300);
-
 /// The pages of some nodes that the kernel can demote, by the time for which they are idle: those
 /// of MGLRU's generations, which leave out locked memory and the kernel's own.
 ///

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::error::LinuxError;
-use tierwise_linux::kernel_tiering::{self, AGE_GAP, SteeringLimits, VmstatCounters};
+use tierwise_linux::kernel_tiering::{self, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -88,7 +88,7 @@ impl Steered {
     /// Time between two readings.
     fn interval(&self) -> Duration {
         if self.aged.is_some() {
-            return AGE_GAP;
+            return self.law.age_gap();
         }
         let is_quick = self.course.scans || self.law.wants_count();
         if is_quick { SCAN_INTERVAL } else { INTERVAL }
@@ -108,6 +108,12 @@ impl Steered {
         let (kept, promo) = tiers
             .first()
             .map_or((Pages(0), Pages(0)), |tier| (tier.watermarks.high, tier.watermarks.promo));
+        let held = |tiers: std::ops::Range<usize>| {
+            let usage = |i: usize| world.usage(TenantId(i as u16)).iter();
+            (0..world.tracker().len())
+                .flat_map(|i| usage(i).skip(tiers.start).take(tiers.len()).copied())
+                .sum()
+        };
         let reading = KernelReading {
             promoted: self.last.promoted,
             candidates: self.last.candidates,
@@ -116,9 +122,8 @@ impl Steered {
             poisoned: self.last.poisoned,
             free: free.saturating_sub(kept),
             restored: promo.saturating_sub(kept),
-            slow: (0..world.tracker().len())
-                .flat_map(|i| world.usage(TenantId(i as u16)).iter().skip(1).copied())
-                .sum(),
+            held: held(0..1),
+            slow: held(1..usize::MAX),
             fast: self.fast.clone(),
         };
         Ok((reading, is_fresh))
@@ -133,7 +138,11 @@ impl Steered {
     ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let part = MAX_AGEING * self.costs.cpus;
-        let due = |cost: Duration| Instant::now() + cost.div_f64(part).clamp(INTERVAL, MAX_AGE);
+        let now = Instant::now();
+        // What was spent before it was due is paid for, too.
+        let after = |due: Instant, cost: Duration| {
+            (due.max(now) + cost.div_f64(part)).clamp(now + INTERVAL, now + MAX_AGE)
+        };
         let is_due = self.age_at <= Instant::now() && !self.course.scans;
         let counts = is_due || self.law.wants_count();
         if counts {
@@ -143,12 +152,12 @@ impl Steered {
                 self.aged = Some(cost);
                 return Ok(false);
             };
-            self.age_at = due(first + cost);
+            self.age_at = after(self.age_at, first + cost);
         }
         if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
             let read = kernel_tiering::idle_pages(roots, nodes, &mut self.reader);
-            self.list_at = due(thread_cpu().saturating_sub(before));
+            self.list_at = after(self.list_at, thread_cpu().saturating_sub(before));
             self.fast = read?;
         }
         Ok(counts)

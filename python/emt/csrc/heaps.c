@@ -1,0 +1,454 @@
+/* Hooks of CPython's allocators: new blocks come from the cold or the hot heap where the program
+ * asked for it, and each block returns to the heap that it came from, which its address shows.
+ *
+ * The hooks are those of the domains OBJ and MEM (PyMem_SetAllocator), whose callers hold the
+ * interpreter's lock. They stay until the process ends, because blocks of the heaps do. */
+#include "heap.h"
+#include "sites.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Prefers several nodes, and uses others when they are full; Linux 5.15. */
+#define EMT_MPOL_PREFERRED_MANY 5
+/* A heap's addresses: twice the machine's memory, because a heap's free runs take addresses too. If
+ * the process may not have so many (RLIMIT_AS), half of it, down to this. */
+#define MIN_HEAP_BYTES ((size_t)256 << 20)
+
+enum { DEFAULT, COLD, HOT, TIERS };
+#define HEAPS 2
+
+/* One compare finds a block's heap: the regions are neighbours, of equal size. */
+static uintptr_t heaps_start;
+static size_t heaps_bytes, heap_bytes;
+static struct region regions[HEAPS];
+static struct bins heap_bins[HEAPS];
+
+/* Of a recording: bins per site, which fill pages of their own. Number 0 is for unknown sites. */
+static struct bins **site_bins;
+static uint32_t site_room;
+static bool recording, by_site;
+
+/* The tier that this thread's block asked for. The model costs one load relative to a register;
+ * eight bytes fit in the room that the C library leaves for libraries loaded later. */
+static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
+
+struct domain {
+    PyMemAllocatorDomain id;
+    PyMemAllocatorEx original;
+};
+static struct domain domains[] = {{.id = PYMEM_DOMAIN_MEM}, {.id = PYMEM_DOMAIN_OBJ}};
+#define DOMAINS (sizeof domains / sizeof *domains)
+
+static bool ours(const void *block)
+{
+    return (uintptr_t)block - heaps_start < heaps_bytes;
+}
+
+static struct region *region_of(const void *block)
+{
+    return &regions[((uintptr_t)block - heaps_start) / heap_bytes];
+}
+
+static struct bins *bins_of(struct region *region, const void *block)
+{
+    return recording ? site_bins[region_owner(region, block)] : &heap_bins[region - regions];
+}
+
+static PyThreadState *state_now(void)
+{
+#if PY_VERSION_HEX >= 0x030d0000
+    return PyThreadState_GetUnchecked();
+#else
+    return _PyThreadState_UncheckedGet();
+#endif
+}
+
+static struct bins *bins_of_site(uint32_t site)
+{
+    if (site >= site_room) {
+        uint32_t room = site_room ? site_room * 2 : 1024;
+        struct bins **all = realloc(site_bins, room * sizeof *all);
+        if (all == NULL) {
+            return site_bins != NULL ? site_bins[0] : NULL;
+        }
+        memset(all + site_room, 0, (room - site_room) * sizeof *all);
+        site_bins = all;
+        site_room = room;
+    }
+    if (site_bins[site] == NULL) {
+        struct bins *bins = malloc(sizeof *bins);
+        if (bins == NULL) {
+            return site_bins[0];
+        }
+        bins_init(bins, &regions[0], site);
+        site_bins[site] = bins;
+    }
+    return site_bins[site];
+}
+
+/* The bins for a new block; NULL: the original allocator's. Other interpreters may have a lock of
+ * their own, and the heaps are the main one's. */
+static struct bins *bins_now(void)
+{
+    PyThreadState *state = state_now();
+    if (state == NULL || state->interp != PyInterpreterState_Main()) {
+        return NULL;
+    }
+    if (recording) {
+        return bins_of_site(site_now(state));
+    }
+    unsigned tier = wanted != DEFAULT ? wanted : by_site ? site_now(state) : DEFAULT;
+    return tier == DEFAULT ? NULL : &heap_bins[tier - COLD];
+}
+
+/* The hooks. What is not for a heap costs a test and a jump. */
+
+static void *__attribute__((noinline)) take(struct domain *domain, size_t size)
+{
+    struct bins *bins = bins_now();
+    void *block = bins != NULL ? bins_malloc(bins, size) : NULL;
+    return block != NULL ? block : domain->original.malloc(domain->original.ctx, size);
+}
+
+static void *hook_malloc(void *context, size_t size)
+{
+    struct domain *domain = context;
+    if (__builtin_expect(wanted == DEFAULT, 1)) {
+        return domain->original.malloc(domain->original.ctx, size);
+    }
+    return take(domain, size);
+}
+
+static void *hook_malloc_by_site(void *context, size_t size)
+{
+    return take(context, size);
+}
+
+static void *__attribute__((noinline)) take_zero(struct domain *domain, size_t count, size_t size)
+{
+    size_t bytes;
+    struct bins *bins = bins_now();
+    void *block = bins != NULL && !__builtin_mul_overflow(count, size, &bytes)
+                      ? bins_calloc(bins, bytes)
+                      : NULL;
+    return block != NULL ? block : domain->original.calloc(domain->original.ctx, count, size);
+}
+
+static void *hook_calloc(void *context, size_t count, size_t size)
+{
+    struct domain *domain = context;
+    if (__builtin_expect(wanted == DEFAULT, 1)) {
+        return domain->original.calloc(domain->original.ctx, count, size);
+    }
+    return take_zero(domain, count, size);
+}
+
+static void *hook_calloc_by_site(void *context, size_t count, size_t size)
+{
+    return take_zero(context, count, size);
+}
+
+static void *__attribute__((noinline)) resize(struct domain *domain, void *block, size_t size)
+{
+    struct region *region = region_of(block);
+    if (region_resize(region, block, size)) {
+        return block;
+    }
+    struct bins *bins = bins_of(region, block);
+    size_t before = region_usable(region, block);
+    void *moved = bins_malloc(bins, size);
+    if (moved == NULL) {
+        /* The heap is full: the block leaves it. */
+        moved = domain->original.malloc(domain->original.ctx, size);
+    }
+    if (moved != NULL) {
+        memcpy(moved, block, before < size ? before : size);
+        region_free(region, bins, block);
+    }
+    return moved;
+}
+
+static void *hook_realloc(void *context, void *block, size_t size)
+{
+    struct domain *domain = context;
+    if (ours(block)) {
+        return resize(domain, block, size);
+    }
+    if (block == NULL && (wanted != DEFAULT || by_site || recording)) {
+        return take(domain, size);
+    }
+    return domain->original.realloc(domain->original.ctx, block, size);
+}
+
+static void __attribute__((noinline)) give_back(void *block)
+{
+    struct region *region = region_of(block);
+    region_free(region, bins_of(region, block), block);
+}
+
+static void hook_free(void *context, void *block)
+{
+    if (__builtin_expect(ours(block), 0)) {
+        give_back(block);
+        return;
+    }
+    struct domain *domain = context;
+    domain->original.free(domain->original.ctx, block);
+}
+
+/* Setting up. */
+
+static int reserve(size_t bytes, bool fine)
+{
+    for (; bytes >= MIN_HEAP_BYTES; bytes /= 2) {
+        bytes &= ~(REGION_STEP - 1);
+        /* Twice the alignment fits an aligned part in; what is beyond costs nothing. */
+        size_t room = HEAPS * bytes + REGION_STEP;
+        void *memory =
+            mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            continue;
+        }
+        uintptr_t start = ((uintptr_t)memory + REGION_STEP - 1) & ~(REGION_STEP - 1);
+        int error = 0;
+        for (int n = 0; n < HEAPS && error == 0; n++) {
+            error = region_init(&regions[n], start + (uintptr_t)n * bytes, bytes, fine);
+            bins_init(&heap_bins[n], &regions[n], (uint32_t)n);
+        }
+        if (error == 0) {
+            heap_bytes = bytes;
+            heaps_start = start;
+            return 0;
+        }
+        munmap(memory, room);
+    }
+    return ENOMEM;
+}
+
+static int bind_heap(int heap, uint64_t nodes)
+{
+    unsigned long mask = nodes;
+    return nodes == 0 || syscall(SYS_mbind, regions[heap].base, heap_bytes,
+                                 EMT_MPOL_PREFERRED_MANY, &mask, 8 * sizeof mask + 1, 0) == 0
+               ? 0
+               : errno;
+}
+
+static void hook(void)
+{
+    bool all = by_site || recording;
+    heaps_bytes = HEAPS * heap_bytes;
+    for (size_t n = 0; n < DOMAINS; n++) {
+        PyMem_GetAllocator(domains[n].id, &domains[n].original);
+        PyMemAllocatorEx hooks = {.ctx = &domains[n],
+                                  .malloc = all ? hook_malloc_by_site : hook_malloc,
+                                  .calloc = all ? hook_calloc_by_site : hook_calloc,
+                                  .realloc = hook_realloc,
+                                  .free = hook_free};
+        PyMem_SetAllocator(domains[n].id, &hooks);
+    }
+}
+
+/* True if the interpreter's own functions allocate. Hooks of a tool that began before may be taken
+ * away when it ends, and these with them. */
+static bool unhooked(void)
+{
+    Dl_info interpreter, hook;
+    for (size_t n = 0; n < DOMAINS; n++) {
+        PyMemAllocatorEx now;
+        PyMem_GetAllocator(domains[n].id, &now);
+        if (dladdr((void *)(uintptr_t)now.malloc, &hook) == 0 ||
+            dladdr((void *)(uintptr_t)PyObject_Malloc, &interpreter) == 0 ||
+            hook.dli_fbase != interpreter.dli_fbase) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t memory_bytes(void)
+{
+    return (size_t)sysconf(_SC_PHYS_PAGES) * PAGE_BYTES;
+}
+
+PyDoc_STRVAR(heaps_start_doc,
+             "heaps_start(cold_nodes, hot_nodes, sites, /)\n--\n\n"
+             "Hooks the allocators, once in a process. The masks are of the nodes on which each "
+             "heap's memory is preferred; 0 is no preference. `sites` is None, or a dict of (file, "
+             "line): 1 for the cold heap, 2 for the hot one; or True, which gives each site pages "
+             "of its own.\n\n"
+             "Raises:\n    OSError: There are no addresses for the heaps, or the kernel refuses "
+             "the policy.\n    RuntimeError: They are there already.");
+static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long cold, hot;
+    PyObject *sites;
+    if (!PyArg_ParseTuple(args, "KKO:heaps_start", &cold, &hot, &sites)) {
+        return NULL;
+    }
+#ifdef Py_GIL_DISABLED
+    PyErr_SetString(PyExc_RuntimeError, "a free-threaded interpreter finds its objects in its own "
+                                        "allocator's heaps, and allows no others");
+    return NULL;
+#endif
+    if (heaps_bytes > 0) {
+        PyErr_SetString(PyExc_RuntimeError, "the heaps are there already");
+        return NULL;
+    }
+    if (!unhooked()) {
+        PyErr_SetString(PyExc_RuntimeError, "another tool has hooked the interpreter's allocators");
+        return NULL;
+    }
+    bool fine = sites == Py_True;
+    int error = reserve(2 * memory_bytes(), fine);
+    error = error ? error : bind_heap(0, cold);
+    error = error ? error : bind_heap(1, hot);
+    if (error != 0) {
+        /* The addresses stay reserved; they have no memory. */
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    if (fine && bins_of_site(NO_SITE) == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (PyDict_Check(sites) && sites_known(sites) < 0) {
+        return NULL;
+    }
+    by_site = PyDict_Check(sites);
+    recording = fine;
+    hook();
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(heap_switch_doc,
+             "heap_switch(tier, /)\n--\n\n"
+             "Sets where this thread's new blocks come from: 0 as ever, 1 the cold heap, 2 the hot "
+             "one. Returns the setting before.");
+static PyObject *heap_switch(PyObject *Py_UNUSED(module), PyObject *tier)
+{
+    unsigned long now = PyLong_AsUnsignedLong(tier);
+    if (now >= TIERS) {
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no tier: %lu", now);
+    }
+    uint8_t before = wanted;
+    /* The number is made before, so that it is no block of the heap. */
+    PyObject *result = PyLong_FromLong(before);
+    wanted = heaps_bytes > 0 ? (uint8_t)now : DEFAULT;
+    return result;
+}
+
+PyDoc_STRVAR(heap_of_doc, "heap_of(object, /)\n--\n\n"
+                          "0 if no heap has the object, 1 the cold one, 2 the hot one.");
+static PyObject *heap_of(PyObject *Py_UNUSED(module), PyObject *object)
+{
+    return PyLong_FromLong(ours(object) ? 1 + (region_of(object) - regions) : 0);
+}
+
+PyDoc_STRVAR(heap_ranges_doc, "heap_ranges()\n--\n\n"
+                              "Per heap, cold first: its start, the end of what was ever in use, "
+                              "and the bytes of its blocks in use.");
+static PyObject *heap_ranges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    PyObject *list = PyList_New(0);
+    for (int n = 0; list != NULL && n < HEAPS && heaps_bytes > 0; n++) {
+        uintptr_t start = regions[n].base;
+        PyObject *range =
+            Py_BuildValue("(KKK)", (unsigned long long)start,
+                          (unsigned long long)start + ((uint64_t)regions[n].top << PAGE_SHIFT),
+                          (unsigned long long)regions[n].used);
+        if (range == NULL || PyList_Append(list, range) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(range);
+    }
+    return list;
+}
+
+PyDoc_STRVAR(sites_of_doc, "sites_of(addresses, /)\n--\n\n"
+                           "The numbers (4 bytes each) of the sites whose blocks are on pages, in "
+                           "a recording; 0 is none.");
+static PyObject *sites_of(PyObject *Py_UNUSED(module), PyObject *addresses)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(addresses, &view, PyBUF_SIMPLE) < 0) {
+        return NULL;
+    }
+    Py_ssize_t count = view.len / (Py_ssize_t)sizeof(uint64_t);
+    PyObject *result = PyBytes_FromStringAndSize(NULL, count * (Py_ssize_t)sizeof(uint32_t));
+    for (Py_ssize_t n = 0; result != NULL && n < count; n++) {
+        uint64_t address;
+        memcpy(&address, (const char *)view.buf + n * 8, sizeof address);
+        const void *at = (const void *)(uintptr_t)address;
+        uint32_t owner = recording && ours(at) ? region_owner(region_of(at), at) : NO_UNIT;
+        uint32_t site = owner == NO_UNIT ? NO_SITE : owner;
+        memcpy(PyBytes_AS_STRING(result) + n * 4, &site, sizeof site);
+    }
+    PyBuffer_Release(&view);
+    return result;
+}
+
+PyDoc_STRVAR(sites_doc, "sites()\n--\n\n"
+                        "The sites of a recording by number, from 1 on: (file, function, line).");
+static PyObject *sites(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return sites_list();
+}
+
+PyDoc_STRVAR(copied_doc, "copied(leaf, /)\n--\n\n"
+                         "A new object that equals a str, bytes, int, float or complex; or the "
+                         "same, if the interpreter has only one of it.");
+static PyObject *copied(PyObject *Py_UNUSED(module), PyObject *leaf)
+{
+    if (PyUnicode_CheckExact(leaf)) {
+        /* Names are found by the identity of their string. */
+        if (PyUnicode_CHECK_INTERNED(leaf)) {
+            return Py_NewRef(leaf);
+        }
+        return PyUnicode_FromKindAndData((int)PyUnicode_KIND(leaf), PyUnicode_DATA(leaf),
+                                         PyUnicode_GET_LENGTH(leaf));
+    }
+    if (PyBytes_CheckExact(leaf)) {
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(leaf), PyBytes_GET_SIZE(leaf));
+    }
+    if (PyFloat_CheckExact(leaf)) {
+        return PyFloat_FromDouble(PyFloat_AS_DOUBLE(leaf));
+    }
+    if (PyComplex_CheckExact(leaf)) {
+        return PyComplex_FromCComplex(PyComplex_AsCComplex(leaf));
+    }
+    if (PyLong_CheckExact(leaf)) {
+        int overflow;
+        long long number = PyLong_AsLongLongAndOverflow(leaf, &overflow);
+        if (overflow == 0) {
+            return PyLong_FromLongLong(number);
+        }
+        PyObject *negative = PyNumber_Negative(leaf);
+        PyObject *copy = negative != NULL ? PyNumber_Negative(negative) : NULL;
+        Py_XDECREF(negative);
+        return copy;
+    }
+    return Py_NewRef(leaf);
+}
+
+static PyMethodDef functions[] = {
+    {"heaps_start", heaps_begin, METH_VARARGS, heaps_start_doc},
+    {"heap_switch", heap_switch, METH_O, heap_switch_doc},
+    {"heap_of", heap_of, METH_O, heap_of_doc},
+    {"heap_ranges", heap_ranges, METH_NOARGS, heap_ranges_doc},
+    {"sites_of", sites_of, METH_O, sites_of_doc},
+    {"sites", sites, METH_NOARGS, sites_doc},
+    {"copied", copied, METH_O, copied_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_heaps(PyObject *module)
+{
+    return PyModule_AddFunctions(module, functions);
+}

@@ -17,8 +17,8 @@ _Static_assert((REGION_STEP >> PAGE_SHIFT) * sizeof(struct unit) % 4096 == 0, "w
 /* Runs of a list that are examined for one that is long enough. Longer lists are searched in the
  * lists of longer runs. */
 #define EXAMINED_RUNS 16
-/* Units of pools of small blocks, as in pymalloc, and of those of up to POOLED_MAX bytes, which then
- * have eight blocks. A fine region has a page, and two of the largest blocks. */
+/* Units of pools of small blocks, as in pymalloc, and of those of up to POOLED_MAX bytes, which
+ * then have eight blocks. A fine region has a page, and two of the largest blocks. */
 #define SMALL_UNITS 4u
 #define MEDIUM_UNITS 16u
 #define FINE_UNITS 1u
@@ -215,8 +215,8 @@ static void free_run(struct region *region, uint32_t first, uint32_t units)
 
 static bool full(const struct region *region, const struct unit *pool, size_t bytes)
 {
-    return pool->free == NULL &&
-           pool->bump + bytes > (size_t)pool_units(region, pool->kind) << PAGE_SHIFT;
+    return pool->free == NULL && pool->bump + bytes > (size_t)pool_units(region, pool->kind)
+                                                          << PAGE_SHIFT;
 }
 
 static uint32_t new_pool(struct bins *bins, unsigned class)

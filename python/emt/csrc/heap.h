@@ -1,8 +1,8 @@
 /* Heaps of small blocks in memory of their own, so that each can be bound to a tier.
  *
- * A region is a reserved range of addresses in units of a page. A run is a number of units in a row:
- * a pool, which has blocks of one size class, or one large block. What is known of a unit is in a
- * table beside the region, so that cold pages are not touched by their allocator. Bins are the
+ * A region is a reserved range of addresses in units of a page. A run is a number of units in a
+ * row: a pool, which has blocks of one size class, or one large block. What is known of a unit is in
+ * a table beside the region, so that cold pages are not touched by their allocator. Bins are the
  * pools of one heap; several can share a region.
  *
  * Nothing here calls Python. The caller holds the interpreter's lock. */
@@ -11,8 +11,8 @@
 
 #include "common.h"
 
-/* Classes of 16 bytes up to 512, as in pymalloc, then four classes per doubling up to 8 KiB: at most
- * a fifth of a block is unused. */
+/* Classes of 16 bytes up to 512, as in pymalloc, then four classes per doubling up to 8 KiB: at
+ * most a fifth of a block is unused. */
 #define SMALL_MAX ((size_t)512)
 #define SMALL_CLASSES 32
 #define POOLED_MAX ((size_t)8192)
@@ -21,7 +21,7 @@
 
 struct bins {
     struct region *region;
-    uint32_t owner;          /* what its units are noted as */
+    uint32_t owner;           /* what its units are noted as */
     uint32_t usable[CLASSES]; /* a pool with a free block, first of a list */
 };
 
@@ -29,10 +29,10 @@ struct unit {
     void *free;          /* of a pool: freed blocks, linked by their first word */
     uint32_t next, prev; /* pools with free blocks of a class, or free runs of a size */
     uint32_t used;       /* of a pool: its blocks in use; else the units of the run */
-    uint32_t bump;       /* of a pool: bytes that were in use once; of a free run: 1 if it has pages */
-    uint32_t back;       /* units since the first of its run */
-    uint32_t owner;      /* the bins' */
-    uint8_t kind;        /* a size class, or KIND_LARGE or KIND_FREE; of first and last units */
+    uint32_t bump;  /* of a pool: bytes that were in use once; of a free run: 1 if it has pages */
+    uint32_t back;  /* units since the first of its run */
+    uint32_t owner; /* the bins' */
+    uint8_t kind;   /* a size class, or KIND_LARGE or KIND_FREE; of first and last units */
 };
 
 /* Free runs by the binary logarithm of their number of units. */
@@ -41,7 +41,7 @@ struct unit {
 struct region {
     uintptr_t base;
     struct unit *units;
-    uint32_t limit, committed, top; /* units reserved, accessible, and ever in use */
+    uint32_t limit, committed, top;     /* units reserved, accessible, and ever in use */
     uint32_t small_units, medium_units; /* of a pool */
     bool fine;
     uint32_t runs[RUN_LISTS];

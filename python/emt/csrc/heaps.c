@@ -36,15 +36,15 @@ static uint32_t site_room;
 static bool recording, by_site;
 
 /* The tier that this thread's block asked for. The model costs one load relative to a register;
- * eight bytes fit in the room that the C library leaves for libraries loaded later. */
+ * a byte fits in the room that the C library leaves for libraries loaded later. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
+/* Threads that ask for a tier, and one more if sites do: 0 lets the hooks pass on at once. A thread
+ * that ends within a block is counted on, which costs the others only that. */
+static unsigned asking;
 
-struct domain {
-    PyMemAllocatorDomain id;
-    PyMemAllocatorEx original;
-};
-static struct domain domains[] = {{.id = PYMEM_DOMAIN_MEM}, {.id = PYMEM_DOMAIN_OBJ}};
-#define DOMAINS (sizeof domains / sizeof *domains)
+enum { MEM, OBJ, DOMAINS };
+static const PyMemAllocatorDomain ids[DOMAINS] = {PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ};
+static PyMemAllocatorEx original[DOMAINS];
 
 static bool ours(const void *block)
 {
@@ -108,54 +108,26 @@ static struct bins *bins_now(void)
     return tier == DEFAULT ? NULL : &heap_bins[tier - COLD];
 }
 
-/* The hooks. What is not for a heap costs a test and a jump. */
-
-static void *__attribute__((noinline)) take(struct domain *domain, size_t size)
+static void *__attribute__((noinline)) take(const PyMemAllocatorEx *else_by, size_t size)
 {
     struct bins *bins = bins_now();
     void *block = bins != NULL ? bins_malloc(bins, size) : NULL;
-    return block != NULL ? block : domain->original.malloc(domain->original.ctx, size);
+    return block != NULL ? block : else_by->malloc(else_by->ctx, size);
 }
 
-static void *hook_malloc(void *context, size_t size)
-{
-    struct domain *domain = context;
-    if (__builtin_expect(wanted == DEFAULT, 1)) {
-        return domain->original.malloc(domain->original.ctx, size);
-    }
-    return take(domain, size);
-}
-
-static void *hook_malloc_by_site(void *context, size_t size)
-{
-    return take(context, size);
-}
-
-static void *__attribute__((noinline)) take_zero(struct domain *domain, size_t count, size_t size)
+static void *__attribute__((noinline)) take_zero(const PyMemAllocatorEx *else_by, size_t count,
+                                                 size_t size)
 {
     size_t bytes;
     struct bins *bins = bins_now();
     void *block = bins != NULL && !__builtin_mul_overflow(count, size, &bytes)
                       ? bins_calloc(bins, bytes)
                       : NULL;
-    return block != NULL ? block : domain->original.calloc(domain->original.ctx, count, size);
+    return block != NULL ? block : else_by->calloc(else_by->ctx, count, size);
 }
 
-static void *hook_calloc(void *context, size_t count, size_t size)
-{
-    struct domain *domain = context;
-    if (__builtin_expect(wanted == DEFAULT, 1)) {
-        return domain->original.calloc(domain->original.ctx, count, size);
-    }
-    return take_zero(domain, count, size);
-}
-
-static void *hook_calloc_by_site(void *context, size_t count, size_t size)
-{
-    return take_zero(context, count, size);
-}
-
-static void *__attribute__((noinline)) resize(struct domain *domain, void *block, size_t size)
+static void *__attribute__((noinline)) resize(const PyMemAllocatorEx *else_by, void *block,
+                                              size_t size)
 {
     struct region *region = region_of(block);
     if (region_resize(region, block, size)) {
@@ -166,7 +138,7 @@ static void *__attribute__((noinline)) resize(struct domain *domain, void *block
     void *moved = bins_malloc(bins, size);
     if (moved == NULL) {
         /* The heap is full: the block leaves it. */
-        moved = domain->original.malloc(domain->original.ctx, size);
+        moved = else_by->malloc(else_by->ctx, size);
     }
     if (moved != NULL) {
         memcpy(moved, block, before < size ? before : size);
@@ -175,33 +147,43 @@ static void *__attribute__((noinline)) resize(struct domain *domain, void *block
     return moved;
 }
 
-static void *hook_realloc(void *context, void *block, size_t size)
-{
-    struct domain *domain = context;
-    if (ours(block)) {
-        return resize(domain, block, size);
-    }
-    if (block == NULL && (wanted != DEFAULT || by_site || recording)) {
-        return take(domain, size);
-    }
-    return domain->original.realloc(domain->original.ctx, block, size);
-}
-
 static void __attribute__((noinline)) give_back(void *block)
 {
     struct region *region = region_of(block);
     region_free(region, bins_of(region, block), block);
 }
 
-static void hook_free(void *context, void *block)
-{
-    if (__builtin_expect(ours(block), 0)) {
-        give_back(block);
-        return;
+/* The hooks, of each domain. What is not for a heap costs a compare and a jump. The context is the
+ * original's, and is passed on. */
+#define HOOKS(domain)                                                                              \
+    static void *malloc_##domain(void *context, size_t size)                                       \
+    {                                                                                              \
+        return __builtin_expect(asking != 0, 0) ? take(&original[domain], size)                    \
+                                                : original[domain].malloc(context, size);          \
+    }                                                                                              \
+    static void *calloc_##domain(void *context, size_t count, size_t size)                         \
+    {                                                                                              \
+        return __builtin_expect(asking != 0, 0) ? take_zero(&original[domain], count, size)        \
+                                                : original[domain].calloc(context, count, size);   \
+    }                                                                                              \
+    static void *realloc_##domain(void *context, void *block, size_t size)                         \
+    {                                                                                              \
+        if (__builtin_expect(ours(block), 0)) {                                                    \
+            return resize(&original[domain], block, size);                                         \
+        }                                                                                          \
+        return block == NULL ? malloc_##domain(context, size)                                      \
+                             : original[domain].realloc(context, block, size);                     \
+    }                                                                                              \
+    static void free_##domain(void *context, void *block)                                          \
+    {                                                                                              \
+        if (__builtin_expect(ours(block), 0)) {                                                    \
+            give_back(block);                                                                      \
+        } else {                                                                                   \
+            original[domain].free(context, block);                                                 \
+        }                                                                                          \
     }
-    struct domain *domain = context;
-    domain->original.free(domain->original.ctx, block);
-}
+HOOKS(MEM)
+HOOKS(OBJ)
 
 /* Setting up. */
 
@@ -235,24 +217,21 @@ static int reserve(size_t bytes, bool fine)
 static int bind_heap(int heap, uint64_t nodes)
 {
     unsigned long mask = nodes;
-    return nodes == 0 || syscall(SYS_mbind, regions[heap].base, heap_bytes,
-                                 EMT_MPOL_PREFERRED_MANY, &mask, 8 * sizeof mask + 1, 0) == 0
+    return nodes == 0 || syscall(SYS_mbind, regions[heap].base, heap_bytes, EMT_MPOL_PREFERRED_MANY,
+                                 &mask, 8 * sizeof mask + 1, 0) == 0
                ? 0
                : errno;
 }
 
 static void hook(void)
 {
-    bool all = by_site || recording;
+    PyMemAllocatorEx hooks[DOMAINS] = {{NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
+                                       {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ}};
     heaps_bytes = HEAPS * heap_bytes;
-    for (size_t n = 0; n < DOMAINS; n++) {
-        PyMem_GetAllocator(domains[n].id, &domains[n].original);
-        PyMemAllocatorEx hooks = {.ctx = &domains[n],
-                                  .malloc = all ? hook_malloc_by_site : hook_malloc,
-                                  .calloc = all ? hook_calloc_by_site : hook_calloc,
-                                  .realloc = hook_realloc,
-                                  .free = hook_free};
-        PyMem_SetAllocator(domains[n].id, &hooks);
+    for (int n = 0; n < DOMAINS; n++) {
+        PyMem_GetAllocator(ids[n], &original[n]);
+        hooks[n].ctx = original[n].ctx;
+        PyMem_SetAllocator(ids[n], &hooks[n]);
     }
 }
 
@@ -261,9 +240,9 @@ static void hook(void)
 static bool unhooked(void)
 {
     Dl_info interpreter, hook;
-    for (size_t n = 0; n < DOMAINS; n++) {
+    for (int n = 0; n < DOMAINS; n++) {
         PyMemAllocatorEx now;
-        PyMem_GetAllocator(domains[n].id, &now);
+        PyMem_GetAllocator(ids[n], &now);
         if (dladdr((void *)(uintptr_t)now.malloc, &hook) == 0 ||
             dladdr((void *)(uintptr_t)PyObject_Malloc, &interpreter) == 0 ||
             hook.dli_fbase != interpreter.dli_fbase) {
@@ -323,6 +302,7 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     }
     by_site = PyDict_Check(sites);
     recording = fine;
+    asking = by_site || recording;
     hook();
     Py_RETURN_NONE;
 }
@@ -341,6 +321,7 @@ static PyObject *heap_switch(PyObject *Py_UNUSED(module), PyObject *tier)
     /* The number is made before, so that it is no block of the heap. */
     PyObject *result = PyLong_FromLong(before);
     wanted = heaps_bytes > 0 ? (uint8_t)now : DEFAULT;
+    asking += (unsigned)(wanted != DEFAULT) - (unsigned)(before != DEFAULT);
     return result;
 }
 

@@ -37,7 +37,7 @@ struct line {
 /* By number, if each line gets one. */
 static struct line *lines;
 static uint32_t lines_used, lines_room;
-/* Sites of one run. A program has some thousand lines that allocate; beyond this they are NO_SITE. */
+/* Sites of one run. A program has some thousand lines that allocate; more are NO_SITE. */
 #define MAX_SITES (1u << 16)
 
 /* (file name, line): number. NULL: each line gets a new one. */

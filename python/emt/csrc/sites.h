@@ -1,5 +1,5 @@
-/* Allocation sites: the line of the innermost Python frame. They are found in the allocator's hooks,
- * without running Python or allocating its memory. */
+/* Allocation sites: the line of the innermost Python frame. They are found in the allocator's
+ * hooks, without running Python or allocating its memory. */
 #ifndef TIERWISE_EMT_SITES_H
 #define TIERWISE_EMT_SITES_H
 

@@ -1,9 +1,13 @@
-"""In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT
-GO`
+"""In the guest: the program whose run time is measured.
+`placed.py WORKLOAD TIMES PLACING REPORT GO`
 
 It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work TIMES times.
 It prints the seconds and the result of the work. It creates the objects that the work uses most
-last: with first-touch placement they start on the slow node.
+last, unless the workload strews them: with first-touch placement they start on the slow node.
+
+PLACING is "emt" for tracking while it works, "heaps" if the program itself tells the objects that
+it seldom uses from the others, "profile" if their lines do, by a profile of an earlier run, and
+"none" for all others.
 
 A program imports its packages at its start, so the import is not between the two clock readings.
 Its CPU time is added to the seconds. The disk's time is not: the guest's page cache is empty before
@@ -14,16 +18,28 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import random
 import sys
+import tempfile
 import time
+from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 #: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
 OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
+DOCUMENTS = 25_000
+#: Uses of a step of `strewn`: some four misses each, and little else.
+STREWN_USES = 2_000_000
+#: Uses that are drawn together.
+PIECE = 1000
+#: Where the profile lies.
+PROFILE = Path(tempfile.gettempdir()) / "sites.json"
 NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 60
 
 Work = Callable[[], int]
@@ -47,6 +63,87 @@ def hotspot() -> Work:
                 else cold + int((place - 0.1) / 0.9 * (OBJECTS - cold))
             )
             total += items[n][1]
+        return total
+
+    return work
+
+
+def _archived(number: int) -> list[object]:
+    return [float(number), 3 * number + 1000, number / 7]
+
+
+def _current(number: int) -> list[object]:
+    return [float(number), 3 * number + 1000, number / 7]
+
+
+def strewn() -> Work:
+    """Makes OBJECTS records in a random order, a fifth of them current and the others archived;
+    nine in ten uses go to the current ones."""
+    draw = random.Random(3)
+    current = sorted(draw.sample(range(OBJECTS), OBJECTS // HOT_PART))
+    chosen = bytearray(OBJECTS)
+    for number in current:
+        chosen[number] = 1
+    seldom, often = BLOCKS
+    records = []
+    for number in range(OBJECTS):
+        if chosen[number]:
+            with often:
+                records.append(_current(number))
+        else:
+            with seldom:
+                records.append(_archived(number))
+    order = array("I")
+    every = range(OBJECTS)
+    for _ in range(STREWN_USES // PIECE):
+        # Every tenth is one of all, so that both kinds are mixed.
+        piece = draw.choices(current, k=PIECE)
+        piece[::10] = draw.choices(every, k=PIECE // 10)
+        order.extend(piece)
+
+    def work() -> int:
+        total = 0
+        for record in map(records.__getitem__, order):
+            total += record[1]  # type: ignore[operator]
+        return total
+
+    return work
+
+
+def cache() -> Work:
+    """A cache of decoded JSON documents, least recently used, of which a step looks up 40,000; keys
+    by Zipf's law, four times as many as it holds."""
+    draw = random.Random(4)
+    entries: OrderedDict[int, dict[str, object]] = OrderedDict()
+    # Half of the look-ups go to a twelfth of the keys.
+    weights = list(itertools.accumulate(1 / (n + 1) ** 0.99 for n in range(4 * DOCUMENTS)))
+    keys = list(range(4 * DOCUMENTS))
+    draw.shuffle(keys)
+
+    def load(number: int) -> dict[str, object]:
+        document: dict[str, object] = json.loads(
+            f'{{"id": {number}, "title": "document {number}", "tags": ["a{number % 97}", '
+            f'"b{number % 89}"], "price": {number / 7}, "body": "{"text " * 40}{number}"}}'
+        )
+        return document
+
+    def look_up(number: int) -> dict[str, object]:
+        try:
+            entries.move_to_end(number)
+            return entries[number]
+        except KeyError:
+            found = entries[number] = load(number)
+            if len(entries) > DOCUMENTS:
+                entries.popitem(last=False)
+            return found
+
+    for number in keys[:DOCUMENTS][::-1]:
+        look_up(number)
+
+    def work() -> int:
+        total = 0
+        for number in draw.choices(keys, cum_weights=weights, k=40_000):
+            total += len(look_up(number)["tags"])  # type: ignore[arg-type]
         return total
 
     return work
@@ -76,7 +173,17 @@ def search() -> Work:
     return work
 
 
-WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search}
+WORKLOADS: dict[str, Callable[[], Work]] = {
+    "hotspot": hotspot,
+    "search": search,
+    "strewn": strewn,
+    "cache": cache,
+}
+#: The blocks in which a workload makes objects that it seldom uses, and often.
+BLOCKS: tuple[AbstractContextManager[object], AbstractContextManager[object]] = (
+    contextlib.nullcontext(),
+    contextlib.nullcontext(),
+)
 
 
 @contextlib.contextmanager
@@ -102,8 +209,14 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
 def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:
     """Runs a workload and prints a JSON line."""
     before = time.process_time()
-    if policy == "emt":
-        importlib.import_module("tierwise.emt")
+    if policy in ("emt", "heaps", "profile"):
+        emt = importlib.import_module("tierwise.emt")
+        if policy == "heaps":
+            emt.segregate([1])
+            global BLOCKS
+            BLOCKS = (emt.cold(), emt.hot())
+        elif policy == "profile":
+            emt.segregate([1], profile=PROFILE, mem_pressure=KEPT_FREE)
     import_s = time.process_time() - before
     work = WORKLOADS[workload]()
     report.write_text("filled\n", encoding="ascii")

@@ -30,7 +30,7 @@ from .imported import import_s
 from .metrics import open_metrics
 from .placing import Placement
 from .process import PROCESS
-from .settings import Settings
+from .settings import Settings, bytes_of
 from .stats import Stats
 from .support import extension
 
@@ -184,13 +184,15 @@ def segregate(
     *,
     fast_nodes: Sequence[int] = (),
     profile: str | os.PathLike[str] | None = None,
+    mem_pressure: int | str = 0,
 ) -> None:
     """Gives this process a cold and a hot heap for its objects, for `cold`, `hot`, and a profile of
     allocation sites that `python -m tierwise.emt profile` wrote.
 
     The cold heap's memory comes from the slow nodes, the hot heap's from the fast ones, and from
     others when those are full. Without nodes, those of the tracking that is on; without tracking
-    the kernel places the heaps.
+    the kernel places the heaps. The profile's hottest lines are hot, as many as fit in the fast
+    nodes' free memory less `mem_pressure`, and the others cold.
 
     Raises:
         Unavailable: Not in this process: the heaps are there already, the interpreter has no lock,
@@ -203,9 +205,9 @@ def segregate(
         HEAPS.start(topology)
         return
     # Imported here: most programs have no profile.
-    from .profile import Profile
+    from .profile import tiers_for
 
-    HEAPS.start(topology, Profile.read(profile).tiers())
+    HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
 
 
 def cold() -> Block:

@@ -1,9 +1,9 @@
 /* Heaps of small blocks in memory of their own, so that each can be bound to a tier.
  *
  * A region is a reserved range of addresses in units of a page. A run is a number of units in a
- * row: a pool, which has blocks of one size class, or one large block. What is known of a unit is in
- * a table beside the region, so that cold pages are not touched by their allocator. Bins are the
- * pools of one heap; several can share a region.
+ * row: a pool, which has blocks of one size class, or one large block. What is known of a unit is
+ * in a table beside the region, so that cold pages are not touched by their allocator. Bins are
+ * the pools of one heap; several can share a region.
  *
  * Nothing here calls Python. The caller holds the interpreter's lock. */
 #ifndef TIERWISE_EMT_HEAP_H

@@ -375,6 +375,29 @@ static PyObject *sites_of(PyObject *Py_UNUSED(module), PyObject *addresses)
     return result;
 }
 
+PyDoc_STRVAR(site_pages_doc, "site_pages()\n--\n\n"
+                             "The pages (4 bytes each) that each site of a recording has now, by "
+                             "its number.");
+static PyObject *site_pages(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    Py_ssize_t count = (Py_ssize_t)sites_count() + 1;
+    uint32_t *pages = calloc((size_t)count, sizeof *pages);
+    if (pages == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (uint32_t unit = 0; recording && unit < regions[0].top; unit++) {
+        uintptr_t page = regions[0].base + ((uintptr_t)unit << PAGE_SHIFT);
+        uint32_t owner = region_owner(&regions[0], (const void *)page);
+        if (owner < count) {
+            pages[owner]++;
+        }
+    }
+    PyObject *result =
+        PyBytes_FromStringAndSize((const char *)pages, count * (Py_ssize_t)sizeof *pages);
+    free(pages);
+    return result;
+}
+
 PyDoc_STRVAR(sites_doc, "sites()\n--\n\n"
                         "The sites of a recording by number, from 1 on: (file, function, line).");
 static PyObject *sites(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -424,6 +447,7 @@ static PyMethodDef functions[] = {
     {"heap_of", heap_of, METH_O, heap_of_doc},
     {"heap_ranges", heap_ranges, METH_NOARGS, heap_ranges_doc},
     {"sites_of", sites_of, METH_O, sites_of_doc},
+    {"site_pages", site_pages, METH_NOARGS, site_pages_doc},
     {"sites", sites, METH_NOARGS, sites_doc},
     {"copied", copied, METH_O, copied_doc},
     {NULL, NULL, 0, NULL},

@@ -25,8 +25,6 @@ from .support import extension
 from .topology import PAGE_BYTES, Topology
 
 VERSION = 1
-#: The part of the profile's bytes whose lines are hot where no tier's size says how many fit.
-HOT_SHARE = 0.5
 #: As little of the profile's bytes is hot where the fast tier is nearly full: a tenth has most of
 #: the uses of many programs (docs/emt.md).
 MIN_HOT_SHARE = 0.1
@@ -41,7 +39,8 @@ class Site(NamedTuple):
     bytes: float
     """Bytes of its pages, on average over the observations."""
     uses: float
-    """Its pages' uses, in the signal's measure of hotness, on average over the observations."""
+    """The sum of its pages' hotness (csrc/tracker.h): their number times that of those which
+    tracking knew, on average."""
 
 
 class Profile(NamedTuple):
@@ -52,7 +51,8 @@ class Profile(NamedTuple):
 
     def tiers(self, fast_bytes: float | None = None) -> dict[tuple[str, int], int]:
         """Returns the heaps of lines, of files that were not modified since: the lines with the
-        most uses per byte are hot, as many as fit in `fast_bytes`, and the others cold.
+        most uses per byte are hot, as many as fit in `fast_bytes`, and the others cold. Without
+        that size, those are hot that have more uses per byte than all have together.
 
         >>> sites = [Site("a.py", "f", 1, 900.0, 1.0), Site("a.py", "g", 2, 100.0, 99.0)]
         >>> Profile(tuple(sites), {}).tiers()
@@ -61,13 +61,15 @@ class Profile(NamedTuple):
         {('a.py', 2): 2, ('a.py', 1): 2}
         """
         size = sum(site.bytes for site in self.sites)
-        left = HOT_SHARE * size if fast_bytes is None else max(MIN_HOT_SHARE * size, fast_bytes)
+        uses = sum(site.uses for site in self.sites)
+        left = size if fast_bytes is None else max(MIN_HOT_SHARE * size, fast_bytes)
         tiers: dict[tuple[str, int], int] = {}
         for site in sorted(self.sites, key=lambda site: -site.uses / max(site.bytes, 1.0)):
             left -= site.bytes
+            hot = left >= 0 and (fast_bytes is not None or site.uses * size > uses * site.bytes)
             if _modified(site.file) == self.modified.get(site.file):
                 # The functions of one line (a comprehension's) have one heap, the hottest one's.
-                tier = HEAP_TIERS["hot" if left >= 0 else "cold"]
+                tier = HEAP_TIERS["hot" if hot else "cold"]
                 tiers.setdefault((site.file, site.line), tier)
         return tiers
 
@@ -134,37 +136,36 @@ class Recorder:
         """`table` returns that of the tracking that is on."""
         self._table = table
         self._native = extension()
-        self._pages: dict[int, int] = {}
-        self._uses: dict[int, float] = {}
-        self._observations = 0
+        # By number: its pages and the number of observations; the hotness of those of its pages
+        # that tracking knew, and their number.
+        self._pages: dict[int, tuple[int, int]] = {}
+        self._hotness: dict[int, tuple[float, int]] = {}
 
     def observe(self, _: object = None) -> None:
         """Takes the pages and their hotness of this moment."""
         table = self._table()
         if table is None:
             return
+        for site, pages in enumerate(array("I", self._native.site_pages())):
+            if pages:
+                before, times = self._pages.get(site, (0, 0))
+                self._pages[site] = before + pages, times + 1
         addresses, hotness, _tiers = table.pages()
-        self._observations += 1
         for site, hot in zip(array("I", self._native.sites_of(addresses)), hotness, strict=True):
             if site:
-                self._pages[site] = self._pages.get(site, 0) + 1
-                self._uses[site] = self._uses.get(site, 0.0) + hot
+                total, pages = self._hotness.get(site, (0.0, 0))
+                self._hotness[site] = total + hot, pages + 1
 
     def profile(self) -> Profile:
-        """Returns what was recorded."""
-        times = max(1, self._observations)
-        sites = tuple(
-            Site(
-                file,
-                function,
-                line,
-                self._pages[number] * PAGE_BYTES / times,
-                self._uses[number] / times,
-            )
-            for number, (file, function, line) in enumerate(self._native.sites(), start=1)
-            if number in self._pages
-        )
-        return Profile(sites, _times_of(site.file for site in sites))
+        """Returns what was recorded of the sites of which tracking knew a page."""
+        sites = []
+        for number, (file, function, line) in enumerate(self._native.sites(), start=1):
+            if number in self._hotness and number in self._pages:
+                pages, times = self._pages[number]
+                hotness, known = self._hotness[number]
+                uses = hotness / known * pages / times
+                sites.append(Site(file, function, line, pages * PAGE_BYTES / times, uses))
+        return Profile(tuple(sites), _times_of(site.file for site in sites))
 
 
 def _times_of(files: Iterable[str]) -> dict[str, int]:

@@ -21,6 +21,7 @@ HEADINGS = {
     "kernel": "kernel tiering, tuned",
     "emt": "tierwise.emt",
     "heaps": "heaps",
+    "heaps-emt": "heaps and tierwise.emt",
     "profile": "heaps by a profile",
 }
 

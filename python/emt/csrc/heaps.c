@@ -1,8 +1,8 @@
 /* Hooks of CPython's allocators: new blocks come from the cold or the hot heap where the program
  * asked for it, and each block returns to the heap that it came from, which its address shows.
  *
- * The hooks are those of the domains OBJ and MEM (PyMem_SetAllocator), whose callers hold the
- * interpreter's lock. They stay until the process ends, because blocks of the heaps do. */
+ * The hooks are those of the domains OBJ and MEM, whose callers hold the interpreter's lock, and of
+ * RAW (PyMem_SetAllocator). They stay until the process ends, because blocks of the heaps do. */
 #include "heap.h"
 #include "sites.h"
 
@@ -36,15 +36,27 @@ static uint32_t site_room;
 static bool recording, by_site;
 
 /* The tier that this thread's block asked for. The model costs one load relative to a register;
- * a byte fits in the room that the C library leaves for libraries loaded later. */
+ * they fit in the room that the C library leaves for libraries loaded later. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
 /* Threads that ask for a tier, and one more if sites do: 0 lets the hooks pass on at once. A thread
  * that ends within a block is counted on, which costs the others only that. */
 static unsigned asking;
 
-enum { MEM, OBJ, DOMAINS };
-static const PyMemAllocatorDomain ids[DOMAINS] = {PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ};
+enum { MEM, OBJ, RAW, DOMAINS };
+static const PyMemAllocatorDomain ids[DOMAINS] = {PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ,
+                                                  PYMEM_DOMAIN_RAW};
 static PyMemAllocatorEx original[DOMAINS];
+
+/* A block that the domain RAW shall give this thread next, as it gives pymalloc what pymalloc has
+ * not itself: see `hook`. */
+struct request {
+    struct bins *bins; /* NULL: none */
+    size_t size;
+};
+static _Thread_local struct request request __attribute__((tls_model("initial-exec")));
+/* From here on pymalloc leaves a request to the domain RAW. */
+#define PYMALLOC_MAX 512
+static bool through_raw;
 
 static bool ours(const void *block)
 {
@@ -108,9 +120,19 @@ static struct bins *bins_now(void)
     return tier == DEFAULT ? NULL : &heap_bins[tier - COLD];
 }
 
+/* A request that pymalloc passes on, and counts. */
+static size_t passed_on(struct bins *bins, size_t size)
+{
+    request = (struct request){bins, size};
+    return size > PYMALLOC_MAX ? size : PYMALLOC_MAX + 1;
+}
+
 static void *__attribute__((noinline)) take(const PyMemAllocatorEx *else_by, size_t size)
 {
     struct bins *bins = bins_now();
+    if (bins != NULL && through_raw) {
+        return else_by->malloc(else_by->ctx, passed_on(bins, size));
+    }
     void *block = bins != NULL ? bins_malloc(bins, size) : NULL;
     return block != NULL ? block : else_by->malloc(else_by->ctx, size);
 }
@@ -119,10 +141,11 @@ static void *__attribute__((noinline)) take_zero(const PyMemAllocatorEx *else_by
                                                  size_t size)
 {
     size_t bytes;
-    struct bins *bins = bins_now();
-    void *block = bins != NULL && !__builtin_mul_overflow(count, size, &bytes)
-                      ? bins_calloc(bins, bytes)
-                      : NULL;
+    struct bins *bins = __builtin_mul_overflow(count, size, &bytes) ? NULL : bins_now();
+    if (bins != NULL && through_raw) {
+        return else_by->calloc(else_by->ctx, 1, passed_on(bins, bytes));
+    }
+    void *block = bins != NULL ? bins_calloc(bins, bytes) : NULL;
     return block != NULL ? block : else_by->calloc(else_by->ctx, count, size);
 }
 
@@ -153,7 +176,7 @@ static void __attribute__((noinline)) give_back(void *block)
     region_free(region, bins_of(region, block), block);
 }
 
-/* The hooks, of each domain. What is not for a heap costs a compare and a jump. The context is the
+/* The hooks of MEM and OBJ. What is not for a heap costs a compare and a jump. The context is the
  * original's, and is passed on. */
 #define HOOKS(domain)                                                                              \
     static void *malloc_##domain(void *context, size_t size)                                       \
@@ -168,11 +191,12 @@ static void __attribute__((noinline)) give_back(void *block)
     }                                                                                              \
     static void *realloc_##domain(void *context, void *block, size_t size)                         \
     {                                                                                              \
-        if (__builtin_expect(ours(block), 0)) {                                                    \
-            return resize(&original[domain], block, size);                                         \
+        if (block == NULL) {                                                                       \
+            return malloc_##domain(context, size);                                                 \
         }                                                                                          \
-        return block == NULL ? malloc_##domain(context, size)                                      \
-                             : original[domain].realloc(context, block, size);                     \
+        return __builtin_expect(!through_raw && ours(block), 0)                                    \
+                   ? resize(&original[domain], block, size)                                        \
+                   : original[domain].realloc(context, block, size);                               \
     }                                                                                              \
     static void free_##domain(void *context, void *block)                                          \
     {                                                                                              \
@@ -184,6 +208,40 @@ static void __attribute__((noinline)) give_back(void *block)
     }
 HOOKS(MEM)
 HOOKS(OBJ)
+
+/* Those of RAW. Its callers need no lock, but only holders of the interpreter's make requests, or
+ * return a heap's blocks. */
+
+static void *malloc_RAW(void *context, size_t size)
+{
+    struct request now = request;
+    request.bins = NULL;
+    void *block = now.bins != NULL ? bins_malloc(now.bins, now.size) : NULL;
+    return block != NULL ? block : original[RAW].malloc(context, size);
+}
+
+static void *calloc_RAW(void *context, size_t count, size_t size)
+{
+    struct request now = request;
+    request.bins = NULL;
+    void *block = now.bins != NULL ? bins_calloc(now.bins, now.size) : NULL;
+    return block != NULL ? block : original[RAW].calloc(context, count, size);
+}
+
+static void *realloc_RAW(void *context, void *block, size_t size)
+{
+    return ours(block) ? resize(&original[RAW], block, size)
+                       : original[RAW].realloc(context, block, size);
+}
+
+static void free_RAW(void *context, void *block)
+{
+    if (__builtin_expect(ours(block), 0)) {
+        give_back(block);
+    } else {
+        original[RAW].free(context, block);
+    }
+}
 
 /* Setting up. */
 
@@ -223,15 +281,54 @@ static int bind_heap(int heap, uint64_t nodes)
                : errno;
 }
 
+/* The size of a request that reached RAW, for `is_pymalloc`. */
+static size_t noted_size;
+static void *note_malloc(void *context, size_t size)
+{
+    noted_size = size;
+    return original[RAW].malloc(context, size);
+}
+
+/* True if OBJ and MEM leave larger blocks to RAW as they are. Debugging allocators make them
+ * larger, and the C library's ask nobody. */
+static bool is_pymalloc(void)
+{
+    PyMemAllocatorEx noting = original[RAW];
+    noting.malloc = note_malloc;
+    PyMem_SetAllocator(ids[RAW], &noting);
+    bool is = true;
+    for (int n = MEM; n <= OBJ; n++) {
+        noted_size = 0;
+        void *block = original[n].malloc(original[n].ctx, PYMALLOC_MAX + 1);
+        is &= noted_size == PYMALLOC_MAX + 1;
+        original[n].free(original[n].ctx, block);
+    }
+    PyMem_SetAllocator(ids[RAW], &original[RAW]);
+    return is;
+}
+
+/* pymalloc leaves what it did not allocate to the domain RAW, as it does with blocks of more than
+ * 512 bytes. So a heap's blocks pass as blocks of RAW: then freeing a small block of the program's
+ * costs nothing more, and pymalloc's count of blocks stays right. With another allocator MEM and
+ * OBJ examine each address. */
 static void hook(void)
 {
     PyMemAllocatorEx hooks[DOMAINS] = {{NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
-                                       {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ}};
-    heaps_bytes = HEAPS * heap_bytes;
+                                       {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ},
+                                       {NULL, malloc_RAW, calloc_RAW, realloc_RAW, free_RAW}};
     for (int n = 0; n < DOMAINS; n++) {
         PyMem_GetAllocator(ids[n], &original[n]);
         hooks[n].ctx = original[n].ctx;
-        PyMem_SetAllocator(ids[n], &hooks[n]);
+    }
+    through_raw = is_pymalloc();
+    for (int n = MEM; through_raw && n <= OBJ; n++) {
+        hooks[n].free = original[n].free;
+    }
+    heaps_bytes = HEAPS * heap_bytes;
+    for (int n = DOMAINS; n-- > 0;) {
+        if (n != RAW || through_raw) {
+            PyMem_SetAllocator(ids[n], &hooks[n]);
+        }
     }
 }
 

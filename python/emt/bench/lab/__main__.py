@@ -22,9 +22,9 @@ MIB = 1 << 20
 SHARES = (0.25, 0.5, 0.75)
 #: No tiering, the kernel's with its defaults and as the bench tunes it, tierwise.emt's tracking,
 #: and its heaps as the program or a profile fills them (placed.py).
-PLACINGS = ("none", "kernel-default", "kernel", "emt", "heaps", "profile")
+PLACINGS = ("none", "kernel-default", "kernel", "emt", "heaps", "heaps-emt", "profile")
 KERNELS = {"kernel-default": "kernel-default", "kernel": "kernel-tiering"}
-#: Workloads that say which objects they seldom use; for the others "heaps" is "none".
+#: Workloads that say which objects they seldom use; the others have no such placing.
 WITH_BLOCKS = ("strewn",)
 #: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
@@ -62,7 +62,7 @@ def run(
     with Guest(kernel) as guest:
         if share < 1.0:
             guest.ballast(round(share * resident_mib) + KEPT_MIB)
-        in_program = placing if placing in ("emt", "heaps", "profile") else "none"
+        in_program = placing if placing not in KERNELS else "none"
         program, go = fill(guest, workload, in_program)
         resident = resident_bytes(program.pid) / MIB
         if placing in KERNELS:
@@ -107,17 +107,17 @@ def main(kernel: str, workloads: list[str]) -> None:
             placings = [
                 placing
                 for placing in (some.split(",") if some else PLACINGS)
-                if placing != "heaps" or name in WITH_BLOCKS
+                if not placing.startswith("heaps") or name in WITH_BLOCKS
             ]
             workload, shares = f"{name}:{times or 1}", (float(share),) if share else SHARES
             bound = run(kernel, workload, "all-fast", 1.0, 0.0)
             print(json.dumps(bound), file=events, flush=True)
             resident_mib = bound["resident_mib"]
             assert isinstance(resident_mib, float)
-            if "profile" in placings:
-                print(json.dumps(record(kernel, workload)), file=events, flush=True)
             for part in shares:
                 for placing in placings:
+                    if placing == "profile":
+                        print(json.dumps(record(kernel, workload)), file=events, flush=True)
                     found = run(kernel, workload, placing, part, resident_mib)
                     assert found["result"] == bound["result"], (
                         f"another result than with everything fast: {found}"

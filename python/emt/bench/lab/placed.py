@@ -6,8 +6,8 @@ It prints the seconds and the result of the work. It creates the objects that th
 last, unless the workload strews them: with first-touch placement they start on the slow node.
 
 PLACING is "emt" for tracking while it works, "heaps" if the program itself tells the objects that
-it seldom uses from the others, "profile" if their lines do, by a profile of an earlier run, and
-"none" for all others.
+it seldom uses from the others, "heaps-emt" for both, "profile" if their lines do, by a profile of
+an earlier run, and "none" for all others.
 
 A program imports its packages at its start, so the import is not between the two clock readings.
 Its CPU time is added to the seconds. The disk's time is not: the guest's page cache is empty before
@@ -29,15 +29,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 #: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
 OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
 DOCUMENTS = 25_000
+#: Records of `strewn`, of some 300 bytes: so many that its fifth, with the list of all records and
+#: the interpreter, has little more than a quarter of the whole.
+RECORDS = 600_000
 #: Uses of a step of `strewn`: some four misses each, and little else.
 STREWN_USES = 2_000_000
-#: Uses that are drawn together.
-PIECE = 1000
+#: Uses that are drawn; a step repeats them. Those that are drawn together.
+DRAWN_USES, PIECE = 500_000, 1000
 #: Where the profile lies.
 PROFILE = Path(tempfile.gettempdir()) / "sites.json"
 NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 60
@@ -69,33 +73,32 @@ def hotspot() -> Work:
 
 
 def _archived(number: int) -> list[object]:
-    return [float(number), 3 * number + 1000, number / 7]
+    return [3 * number + 1000, number / 3, number / 5, number / 7, number / 9, number / 11]
 
 
 def _current(number: int) -> list[object]:
-    return [float(number), 3 * number + 1000, number / 7]
+    return [3 * number + 1000, number / 3, number / 5, number / 7, number / 9, number / 11]
 
 
 def strewn() -> Work:
-    """Makes OBJECTS records in a random order, a fifth of them current and the others archived;
+    """Makes RECORDS records in a random order, a fifth of them current and the others archived;
     nine in ten uses go to the current ones."""
     draw = random.Random(3)
-    current = sorted(draw.sample(range(OBJECTS), OBJECTS // HOT_PART))
-    chosen = bytearray(OBJECTS)
-    for number in current:
-        chosen[number] = 1
     seldom, often = BLOCKS
     records = []
-    for number in range(OBJECTS):
-        if chosen[number]:
+    current = array("I")
+    for number in range(RECORDS):
+        # Without a float, whose memory the record's would take from the interpreter's free list.
+        if draw.getrandbits(32) % HOT_PART == 0:
+            current.append(number)
             with often:
                 records.append(_current(number))
         else:
             with seldom:
                 records.append(_archived(number))
     order = array("I")
-    every = range(OBJECTS)
-    for _ in range(STREWN_USES // PIECE):
+    every = range(RECORDS)
+    for _ in range(DRAWN_USES // PIECE):
         # Every tenth is one of all, so that both kinds are mixed.
         piece = draw.choices(current, k=PIECE)
         piece[::10] = draw.choices(every, k=PIECE // 10)
@@ -103,8 +106,9 @@ def strewn() -> Work:
 
     def work() -> int:
         total = 0
-        for record in map(records.__getitem__, order):
-            total += record[1]  # type: ignore[operator]
+        for _ in range(STREWN_USES // len(order)):
+            for record in map(records.__getitem__, order):
+                total += record[0]  # type: ignore[operator]
         return total
 
     return work
@@ -190,7 +194,7 @@ BLOCKS: tuple[AbstractContextManager[object], AbstractContextManager[object]] = 
 def tiered(policy: str) -> Iterator[dict[str, object]]:
     """Tiers while the block runs, if the policy is "emt"; yields the statistics."""
     reported: dict[str, object] = {}
-    if policy != "emt":
+    if policy not in ("emt", "heaps-emt"):
         yield reported
         return
     emt = importlib.import_module("tierwise.emt")
@@ -206,12 +210,24 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
     )
 
 
+def heap_shares(emt: Any) -> dict[str, float]:
+    """Returns the shares of the heaps' pages that are on the fast node."""
+    kernel = importlib.import_module("tierwise.emt.native").NativeKernel()
+    shares = {}
+    for name, heap in emt.heaps().items():
+        nodes = kernel.nodes(array("Q", range(heap.start, heap.end, 4096)))
+        present = [node for node in nodes if node >= 0]
+        shares[f"{name}_pages"] = len(present)
+        shares[f"{name}_fast_share"] = present.count(0) / max(1, len(present))
+    return shares
+
+
 def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:
     """Runs a workload and prints a JSON line."""
     before = time.process_time()
-    if policy in ("emt", "heaps", "profile"):
+    if policy != "none":
         emt = importlib.import_module("tierwise.emt")
-        if policy == "heaps":
+        if policy.startswith("heaps"):
             emt.segregate([1])
             global BLOCKS
             BLOCKS = (emt.cold(), emt.hot())
@@ -226,6 +242,8 @@ def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None
     with tiered(policy) as reported:
         result = sum(work() for _ in range(times))
     seconds = import_s + time.monotonic() - began
+    if policy != "none":
+        reported.update(heap_shares(emt))
     print(json.dumps({"seconds": seconds, "import_s": import_s, "result": result, **reported}))
 
 

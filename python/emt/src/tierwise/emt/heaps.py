@@ -82,10 +82,10 @@ class Heaps:
         return {name: HeapUse(*found) for name, found in zip(HEAP_TIERS, ranges, strict=True)}
 
     def held(self) -> list[tuple[int, int]]:
-        """Returns the ranges that tracking leaves where they are: of heaps with nodes."""
-        if not self._bound:
-            return []
-        return [(heap.start, heap.end) for heap in self.use().values() if heap.end > heap.start]
+        """Returns the ranges that tracking leaves where they are: the cold heap's, if it has
+        nodes. The hot heap's pages may be on a slow node because the fast ones were full."""
+        cold = self.use().get("cold") if self._bound else None
+        return [(cold.start, cold.end)] if cold is not None and cold.end > cold.start else []
 
 
 HEAPS = Heaps()

@@ -404,7 +404,7 @@ bool region_resize(struct region *region, void *block, size_t size)
     if (at->kind != KIND_LARGE) {
         size_t bytes = class_bytes(at->kind);
         /* As pymalloc: a block that shrinks by less than a quarter stays. */
-        return size <= bytes && 4 * size > 3 * bytes;
+        return size <= bytes && (4 * size > 3 * bytes || class_of(size) == at->kind);
     }
     uint32_t units = units_for(size), there = at->used;
     if (size <= POOLED_MAX || size > (size_t)region->limit << PAGE_SHIFT ||

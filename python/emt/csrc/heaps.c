@@ -131,7 +131,9 @@ static void *__attribute__((noinline)) take(const PyMemAllocatorEx *else_by, siz
 {
     struct bins *bins = bins_now();
     if (bins != NULL && through_raw) {
-        return else_by->malloc(else_by->ctx, passed_on(bins, size));
+        void *passed = else_by->malloc(else_by->ctx, passed_on(bins, size));
+        request.bins = NULL;
+        return passed;
     }
     void *block = bins != NULL ? bins_malloc(bins, size) : NULL;
     return block != NULL ? block : else_by->malloc(else_by->ctx, size);
@@ -143,7 +145,9 @@ static void *__attribute__((noinline)) take_zero(const PyMemAllocatorEx *else_by
     size_t bytes;
     struct bins *bins = __builtin_mul_overflow(count, size, &bytes) ? NULL : bins_now();
     if (bins != NULL && through_raw) {
-        return else_by->calloc(else_by->ctx, 1, passed_on(bins, bytes));
+        void *passed = else_by->calloc(else_by->ctx, 1, passed_on(bins, bytes));
+        request.bins = NULL;
+        return passed;
     }
     void *block = bins != NULL ? bins_calloc(bins, bytes) : NULL;
     return block != NULL ? block : else_by->calloc(else_by->ctx, count, size);

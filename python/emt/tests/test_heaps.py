@@ -131,14 +131,15 @@ def test_threads_make_and_end_each_others_objects(program: Program) -> None:
         emt.segregate()
         passed = queue.SimpleQueue()
         digests = {}
+        # The threads share the blocks too.
+        blocks = emt.cold(), emt.hot()
 
         def work(number):
             draw = random.Random(number)
             digest = hashlib.sha256()
             mine = {}
             for step in range(8000):
-                block = (emt.cold, emt.hot)[(step + number) % 2]
-                with block():
+                with blocks[(step + number) % 2]:
                     made = {"n": step, "text": "x" * draw.randrange(2000),
                             "list": [draw.random() for _ in range(draw.randrange(40))]}
                 mine[draw.randrange(500)] = made
@@ -163,6 +164,7 @@ def test_threads_make_and_end_each_others_objects(program: Program) -> None:
         assert all(emt.heap_of(Mine()) is None for _ in range(1000))
         for thread in threads:
             thread.join()
+        assert all(emt.heap_of(Mine()) is None for _ in range(1000))
         assert len(digests) == 6
         print(*(digests[n] for n in range(6)))
     """)
@@ -282,6 +284,23 @@ def test_other_allocators_of_the_interpreter_do(program: Program, allocator: str
         """,
         PYTHONMALLOC=allocator,
     )
+
+
+def test_the_interpreters_count_of_blocks_stays_right(program: Program) -> None:
+    program("""
+        import sys
+        import tierwise.emt as emt
+
+        emt.segregate()
+        before = sys.getallocatedblocks()
+        with emt.cold():
+            items = [bytes(100) for _ in range(10_000)]
+        made = sys.getallocatedblocks() - before
+        del items
+        left = sys.getallocatedblocks() - before
+        assert 10_000 <= made < 10_500, made
+        assert abs(left) < 500, left
+    """)
 
 
 def test_few_addresses_make_small_heaps(program: Program) -> None:

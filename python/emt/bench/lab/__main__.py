@@ -24,6 +24,8 @@ SHARES = (0.25, 0.5, 0.75)
 #: and its heaps as the program or a profile fills them (placed.py).
 PLACINGS = ("none", "kernel-default", "kernel", "emt", "heaps", "heaps-emt", "profile")
 KERNELS = {"kernel-default": "kernel-default", "kernel": "kernel-tiering"}
+#: Those that the program itself carries out.
+IN_PROGRAM = ("emt", "heaps", "heaps-emt", "profile")
 #: Workloads that say which objects they seldom use; the others have no such placing.
 WITH_BLOCKS = ("strewn",)
 #: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
@@ -62,7 +64,7 @@ def run(
     with Guest(kernel) as guest:
         if share < 1.0:
             guest.ballast(round(share * resident_mib) + KEPT_MIB)
-        in_program = placing if placing not in KERNELS else "none"
+        in_program = placing if placing in IN_PROGRAM else "none"
         program, go = fill(guest, workload, in_program)
         resident = resident_bytes(program.pid) / MIB
         if placing in KERNELS:

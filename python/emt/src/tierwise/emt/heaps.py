@@ -36,8 +36,13 @@ class Heaps:
     """The heaps of this process."""
 
     def __init__(self) -> None:
-        self.on = False
+        self._started = False
         self._bound = False
+
+    @property
+    def on(self) -> bool:
+        """True if the allocators are hooked, also by another copy of this module."""
+        return self._started or (not free_threaded() and bool(extension().heap_ranges()))
 
     def start(self, topology: Topology | None, sites: Sites | bool | None = None) -> None:
         """Hooks the allocators. Without slow nodes the kernel places the heaps' pages, of which
@@ -72,13 +77,13 @@ class Heaps:
             raise Unavailable(f"the heaps have no addresses or no nodes: {error}") from error
         except RuntimeError as error:
             raise Unavailable(str(error)) from error
-        self.on, self._bound = True, bound
+        self._started, self._bound = True, bound
 
     def use(self) -> dict[str, HeapUse]:
         """Returns the use of the heaps, by their names."""
-        if not self.on:
-            return {}
         ranges = extension().heap_ranges()
+        if not ranges:
+            return {}
         return {name: HeapUse(*found) for name, found in zip(HEAP_TIERS, ranges, strict=True)}
 
     def held(self) -> list[tuple[int, int]]:
@@ -100,11 +105,12 @@ class Block:
     def __init__(self, tier: str) -> None:
         self._tier = HEAP_TIERS[tier]
         self._native = extension()
-        # Threads and settings before, of all blocks that are open.
-        self._before: list[tuple[int, int]] = []
+        # Settings before, of the blocks that are open, by their threads.
+        self._before: dict[int, list[int]] = {}
 
     def __enter__(self) -> Self:
-        self._before.append((_thread.get_ident(), self._native.heap_switch(self._tier)))
+        before = self._native.heap_switch(self._tier)
+        self._before.setdefault(_thread.get_ident(), []).append(before)
         return self
 
     def __exit__(
@@ -113,7 +119,6 @@ class Block:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        thread, before = self._before.pop()
         # A generator may be closed by another thread, whose setting is its own.
-        if thread == _thread.get_ident():
-            self._native.heap_switch(before)
+        if before := self._before.get(_thread.get_ident()):
+            self._native.heap_switch(before.pop())

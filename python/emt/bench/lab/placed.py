@@ -213,7 +213,7 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
 def heap_shares(emt: Any) -> dict[str, float]:
     """Returns the shares of the heaps' pages that are on the fast node."""
     kernel = importlib.import_module("tierwise.emt.native").NativeKernel()
-    shares = {}
+    shares: dict[str, float] = {}
     for name, heap in emt.heaps().items():
         nodes = kernel.nodes(array("Q", range(heap.start, heap.end, 4096)))
         present = [node for node in nodes if node >= 0]

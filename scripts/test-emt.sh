@@ -60,10 +60,10 @@ if [ -e "$libasan" ]; then
     build asan "-fsanitize=address -fno-omit-frame-pointer -g"
     "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
         --target "$scratch/asan-site" "$scratch"/asan/*.whl
-    checked=(tables signals bad_luck harm descriptors contents placing coldness)
+    checked=(tables signals bad_luck harm descriptors contents placing coldness heaps profile)
     checked=("${checked[@]/#/python/emt/tests/test_}")
     left_out="not results and not multiprocessing and not ten_million and not a_huge_dict"
-    left_out="$left_out and not sites_and_owners"
+    left_out="$left_out and not sites_and_owners and not few_addresses"
     # Leak checks are off, because Python keeps memory to its end on purpose. The tests' child
     # programs run with the library too.
     under_asan() { # under_asan ARGUMENT...: pytest with the instrumented extensions
@@ -85,6 +85,7 @@ if "$venv/bin/python" -c "$own_tests" 2>/dev/null; then
     TIERWISE_EMT=1 TIERWISE_EMT_SAMPLE_INTERVAL=0.01 TIERWISE_EMT_OVERHEAD_BUDGET=1.0 \
         "$venv/bin/python" python/emt/tests/cpython_suite.py
     case $version in cpython-*t-*) ;; *)
+        "$venv/bin/python" python/emt/tests/cpython_suite.py heaps
         EMT_REPRODUCTION=1 PYTHONPATH=$PWD/python/emt/reproduction/tests/site \
             "$venv/bin/python" python/emt/tests/cpython_suite.py ;;
     esac

@@ -38,5 +38,6 @@ int add_moves(PyObject *module);
 int add_buffers(PyObject *module);
 int add_storage(PyObject *module);
 int add_numpy_memory(PyObject *module);
+int add_heaps(PyObject *module);
 
 #endif

@@ -84,14 +84,34 @@ def test_a_full_fast_tier_gets_no_promotion() -> None:
 
 
 def test_the_reserve_stays_free() -> None:
+    fast, slow = {n: 0.0 for n in range(30)}, {n: 900.0 for n in range(40, 45)}
+    kernel = kernel_of(fast, slow)
+    migration = Migration(
+        table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10
+    )
+    done = migration.round(Reading(), free_fast_pages=12)
+    assert (done.demoted, done.promoted) == (3, 5)
+
+
+def test_pages_are_exchanged_where_the_reserve_is_not_there() -> None:
     fast, slow = {n: 0.0 for n in range(30)}, {40: 900.0}
     kernel = kernel_of(fast, slow)
     migration = Migration(
         table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10
     )
     done = migration.round(Reading(), free_fast_pages=4)
-    # One page is promoted, and the reserve lacks six.
-    assert (done.demoted, done.promoted) == (7, 1)
+    assert (done.demoted, done.promoted) == (1, 1)
+
+
+def test_without_a_page_to_promote_none_is_demoted() -> None:
+    fast, slow = {n: 0.0 for n in range(30)}, {n: 0.0 for n in range(40, 50)}
+    kernel = kernel_of(fast, slow)
+    migration = Migration(
+        table_of(fast, slow), BatchMover(kernel, [0], [1]), Eager(), reserve_pages=10
+    )
+    done = migration.round(Reading(), free_fast_pages=0)
+    assert (done.demoted, done.promoted) == (0, 0)
+    assert kernel.batches == []
 
 
 def test_lazy_demotion_waits_for_a_second_sampling() -> None:

@@ -1,10 +1,16 @@
 """Tests of the paper's rules against figures that were computed by hand."""
 
+from array import array
+
 import pytest
+from tierwise.emt.budget import QUIET_SHARE
 from tierwise.emt.demotion import Adaptive, Eager, Lazy
 from tierwise.emt.policy.buckets import BUCKETS, Histogram, bucket
 from tierwise.emt.policy.eagerness import Eagerness, Reading, Series
+from tierwise.emt.policy.migration import Round
 from tierwise.emt.policy.threshold import threshold
+from tierwise.emt.settings import Settings
+from tierwise.emt.tracking import Tracking
 
 
 def test_hotness_buckets_are_exponential() -> None:
@@ -69,3 +75,40 @@ def test_a_series_without_variation_is_not_eager() -> None:
 def test_demotion_waits_as_section_6_2_says() -> None:
     assert [way.patience(5.0) for way in (Eager(), Lazy(), Adaptive(t=1.0))] == [1, 2, 1]
     assert Adaptive(t=1.0).patience(1.0) == 2
+
+
+class NoMigration:
+    """Counts the rounds that moved pages."""
+
+    rounds = 0
+
+    def round(self, *_: object) -> Round:
+        self.rounds += 1
+        return Round(1, 0.0, "", 1, 0, 0, 0, 0)
+
+
+def test_little_is_spent_while_nothing_can_be_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracking = Tracking(Settings(mem_pressure="1MiB"))
+    migration = NoMigration()
+    try:
+        tracking.pause()
+        tracking._round(migration)  # type: ignore[arg-type]
+        assert (tracking._ledger.share, migration.rounds) == (QUIET_SHARE, 0)
+        # This machine has one node, which the kernel would report for each page.
+        monkeypatch.setattr(tracking.table, "locate", lambda *_: None)
+        tracking.table.inner.see({4096: 1.0}, 1.0)
+        tracking.table.place(array("Q", [4096]), fast=False)
+        tracking._round(migration)  # type: ignore[arg-type]
+        assert (tracking._ledger.share, migration.rounds) == (1.0, 1)
+    finally:
+        tracking.end()
+
+
+def test_all_of_the_budget_is_there_while_fast_memory_is_short() -> None:
+    tracking = Tracking(Settings(mem_pressure="4096TiB"))
+    try:
+        tracking.pause()
+        tracking._round(NoMigration())  # type: ignore[arg-type]
+        assert tracking._ledger.share == 1.0
+    finally:
+        tracking.end()

@@ -1,8 +1,8 @@
-"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE]]...` runs each workload under
-all policies and shares, and prints one JSON line per run.
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE[:PLACING,...]]]...` runs each
+workload under all placings and shares, and prints one JSON line per run.
 
 TIMES multiplies the workload's amount of work. With SHARE the run has only that share of fast
-memory.
+memory, and with PLACING only those.
 """
 
 from __future__ import annotations
@@ -20,9 +20,18 @@ from tierguest.program import Program, resident_bytes, wait_for_file
 MIB = 1 << 20
 #: Shares of the resident set that fit into fast memory (section 7 of the paper has these).
 SHARES = (0.25, 0.5, 0.75)
-PLACINGS = ("none", "kernel", "emt")
+#: No tiering, the kernel's with its defaults and as the bench tunes it, tierwise.emt's tracking,
+#: and its heaps as the program or a profile fills them (placed.py).
+PLACINGS = ("none", "kernel-default", "kernel", "emt", "heaps", "heaps-emt", "profile")
+KERNELS = {"kernel-default": "kernel-default", "kernel": "kernel-tiering"}
+#: Those that the program itself carries out.
+IN_PROGRAM = ("emt", "heaps", "heaps-emt", "profile")
+#: Workloads that say which objects they seldom use; the others have no such placing.
+WITH_BLOCKS = ("strewn",)
 #: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
+#: Pieces of work of a recording: enough for some rotations of its tracking.
+PROFILE_TIMES = "4"
 SITE = "/lab/bin/emt-site"
 PROGRAM = Path(__file__).parent / "placed.py"
 
@@ -55,10 +64,11 @@ def run(
     with Guest(kernel) as guest:
         if share < 1.0:
             guest.ballast(round(share * resident_mib) + KEPT_MIB)
-        program, go = fill(guest, workload, "emt" if placing == "emt" else "none")
+        in_program = placing if placing in IN_PROGRAM else "none"
+        program, go = fill(guest, workload, in_program)
         resident = resident_bytes(program.pid) / MIB
-        if placing == "kernel":
-            POLICIES["kernel-tiering"].start(guest, guest.cgroup("unused"), program.pid)
+        if placing in KERNELS:
+            POLICIES[KERNELS[placing]].start(guest, guest.cgroup("unused"), program.pid)
         go.write_text("go\n", encoding="ascii")
         status = program.wait(WORK_S)
         assert status == 0, f"status {status}: {program.printed()}"
@@ -71,6 +81,22 @@ def run(
         }
 
 
+def record(kernel: str, workload: str) -> dict[str, object]:
+    """Records the profile of a workload with everything fast, over one piece of its work."""
+    with Guest(kernel) as guest:
+        name = workload.split(":")[0]
+        go = guest.directory / "go"
+        go.write_text("go\n", encoding="ascii")
+        words = ("python3", "-m", "tierwise.emt", "profile", "-o", "/tmp/sites.json", str(PROGRAM))
+        arguments = (name, PROFILE_TIMES, "none", str(guest.directory / "filled"), str(go))
+        program = guest.start(
+            "env", f"PYTHONPATH={SITE}", *words, *arguments, cgroup=guest.cgroup("emtbench")
+        )
+        status = program.wait(WORK_S)
+        assert status == 0, f"status {status}: {program.printed()}"
+        return {"workload": workload, "placing": "recording", "printed": program.printed()[-400:]}
+
+
 def main(kernel: str, workloads: list[str]) -> None:
     """Runs all workloads."""
     with os.fdopen(int(os.environ["LAB_EVENTS"]), "w") as events:
@@ -79,14 +105,21 @@ def main(kernel: str, workloads: list[str]) -> None:
             # As pip does when it installs a wheel.
             guest.run("python3", "-m", "compileall", "-q", SITE, within_s=FILL_S)
         for wanted in workloads:
-            name, times, share = (*wanted.split(":"), "", "")[:3]
+            name, times, share, some = (*wanted.split(":"), "", "", "")[:4]
+            placings = [
+                placing
+                for placing in (some.split(",") if some else PLACINGS)
+                if not placing.startswith("heaps") or name in WITH_BLOCKS
+            ]
             workload, shares = f"{name}:{times or 1}", (float(share),) if share else SHARES
             bound = run(kernel, workload, "all-fast", 1.0, 0.0)
             print(json.dumps(bound), file=events, flush=True)
             resident_mib = bound["resident_mib"]
             assert isinstance(resident_mib, float)
             for part in shares:
-                for placing in PLACINGS:
+                for placing in placings:
+                    if placing == "profile":
+                        print(json.dumps(record(kernel, workload)), file=events, flush=True)
                     found = run(kernel, workload, placing, part, resident_mib)
                     assert found["result"] == bound["result"], (
                         f"another result than with everything fast: {found}"

@@ -1,9 +1,13 @@
-"""In the guest: the program whose run time is measured. `placed.py WORKLOAD TIMES none|emt REPORT
-GO`
+"""In the guest: the program whose run time is measured.
+`placed.py WORKLOAD TIMES PLACING REPORT GO`
 
 It fills its memory, writes REPORT, waits for GO, and then does a fixed amount of work TIMES times.
 It prints the seconds and the result of the work. It creates the objects that the work uses most
-last: with first-touch placement they start on the slow node.
+last, unless the workload strews them: with first-touch placement they start on the slow node.
+
+PLACING is "emt" for tracking while it works, "heaps" if the program itself tells the objects that
+it seldom uses from the others, "heaps-emt" for both, "profile" if their lines do, by a profile of
+an earlier run, and "none" for all others.
 
 A program imports its packages at its start, so the import is not between the two clock readings.
 Its CPU time is added to the seconds. The disk's time is not: the guest's page cache is empty before
@@ -14,16 +18,32 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import random
 import sys
+import tempfile
 import time
+from array import array
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 #: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
 OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
+DOCUMENTS = 25_000
+#: Records of `strewn`, of some 300 bytes: so many that its fifth, with the list of all records and
+#: the interpreter, has little more than a quarter of the whole.
+RECORDS = 600_000
+#: Uses of a step of `strewn`: some four misses each, and little else.
+STREWN_USES = 2_000_000
+#: Uses that are drawn; a step repeats them. Those that are drawn together.
+DRAWN_USES, PIECE = 500_000, 1000
+#: Where the profile lies.
+PROFILE = Path(tempfile.gettempdir()) / "sites.json"
 NODES, EDGES_OF_NODE, SEARCHES = 60_000, 6, 60
 
 Work = Callable[[], int]
@@ -47,6 +67,87 @@ def hotspot() -> Work:
                 else cold + int((place - 0.1) / 0.9 * (OBJECTS - cold))
             )
             total += items[n][1]
+        return total
+
+    return work
+
+
+def _archived(number: int) -> list[object]:
+    return [3 * number + 1000, number / 3, number / 5, number / 7, number / 9, number / 11]
+
+
+def _current(number: int) -> list[object]:
+    return [3 * number + 1000, number / 3, number / 5, number / 7, number / 9, number / 11]
+
+
+def strewn() -> Work:
+    """Makes RECORDS records in a random order, a fifth of them current and the others archived;
+    nine in ten uses go to the current ones."""
+    draw = random.Random(3)
+    seldom, often = BLOCKS
+    records = []
+    current = array("I")
+    for number in range(RECORDS):
+        # Without a float, whose memory the record's would take from the interpreter's free list.
+        if draw.getrandbits(32) % HOT_PART == 0:
+            current.append(number)
+            with often:
+                records.append(_current(number))
+        else:
+            with seldom:
+                records.append(_archived(number))
+    order = array("I")
+    every = range(RECORDS)
+    for _ in range(DRAWN_USES // PIECE):
+        # Every tenth is one of all, so that both kinds are mixed.
+        piece = draw.choices(current, k=PIECE)
+        piece[::10] = draw.choices(every, k=PIECE // 10)
+        order.extend(piece)
+
+    def work() -> int:
+        total = 0
+        for _ in range(STREWN_USES // len(order)):
+            for record in map(records.__getitem__, order):
+                total += record[0]  # type: ignore[operator]
+        return total
+
+    return work
+
+
+def cache() -> Work:
+    """A cache of decoded JSON documents, least recently used, of which a step looks up 40,000; keys
+    by Zipf's law, four times as many as it holds."""
+    draw = random.Random(4)
+    entries: OrderedDict[int, dict[str, object]] = OrderedDict()
+    # Half of the look-ups go to a twelfth of the keys.
+    weights = list(itertools.accumulate(1 / (n + 1) ** 0.99 for n in range(4 * DOCUMENTS)))
+    keys = list(range(4 * DOCUMENTS))
+    draw.shuffle(keys)
+
+    def load(number: int) -> dict[str, object]:
+        document: dict[str, object] = json.loads(
+            f'{{"id": {number}, "title": "document {number}", "tags": ["a{number % 97}", '
+            f'"b{number % 89}"], "price": {number / 7}, "body": "{"text " * 40}{number}"}}'
+        )
+        return document
+
+    def look_up(number: int) -> dict[str, object]:
+        try:
+            entries.move_to_end(number)
+            return entries[number]
+        except KeyError:
+            found = entries[number] = load(number)
+            if len(entries) > DOCUMENTS:
+                entries.popitem(last=False)
+            return found
+
+    for number in keys[:DOCUMENTS][::-1]:
+        look_up(number)
+
+    def work() -> int:
+        total = 0
+        for number in draw.choices(keys, cum_weights=weights, k=40_000):
+            total += len(look_up(number)["tags"])  # type: ignore[arg-type]
         return total
 
     return work
@@ -76,14 +177,24 @@ def search() -> Work:
     return work
 
 
-WORKLOADS: dict[str, Callable[[], Work]] = {"hotspot": hotspot, "search": search}
+WORKLOADS: dict[str, Callable[[], Work]] = {
+    "hotspot": hotspot,
+    "search": search,
+    "strewn": strewn,
+    "cache": cache,
+}
+#: The blocks in which a workload makes objects that it seldom uses, and often.
+BLOCKS: tuple[AbstractContextManager[object], AbstractContextManager[object]] = (
+    contextlib.nullcontext(),
+    contextlib.nullcontext(),
+)
 
 
 @contextlib.contextmanager
 def tiered(policy: str) -> Iterator[dict[str, object]]:
     """Tiers while the block runs, if the policy is "emt"; yields the statistics."""
     reported: dict[str, object] = {}
-    if policy != "emt":
+    if policy not in ("emt", "heaps-emt"):
         yield reported
         return
     emt = importlib.import_module("tierwise.emt")
@@ -99,11 +210,29 @@ def tiered(policy: str) -> Iterator[dict[str, object]]:
     )
 
 
+def heap_shares(emt: Any) -> dict[str, float]:
+    """Returns the shares of the heaps' pages that are on the fast node."""
+    kernel = importlib.import_module("tierwise.emt.native").NativeKernel()
+    shares: dict[str, float] = {}
+    for name, heap in emt.heaps().items():
+        nodes = kernel.nodes(array("Q", range(heap.start, heap.end, 4096)))
+        present = [node for node in nodes if node >= 0]
+        shares[f"{name}_pages"] = len(present)
+        shares[f"{name}_fast_share"] = present.count(0) / max(1, len(present))
+    return shares
+
+
 def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None:
     """Runs a workload and prints a JSON line."""
     before = time.process_time()
-    if policy == "emt":
-        importlib.import_module("tierwise.emt")
+    if policy != "none":
+        emt = importlib.import_module("tierwise.emt")
+        if policy.startswith("heaps"):
+            emt.segregate([1])
+            global BLOCKS
+            BLOCKS = (emt.cold(), emt.hot())
+        elif policy == "profile":
+            emt.segregate([1], profile=PROFILE, mem_pressure=KEPT_FREE)
     import_s = time.process_time() - before
     work = WORKLOADS[workload]()
     report.write_text("filled\n", encoding="ascii")
@@ -113,6 +242,8 @@ def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None
     with tiered(policy) as reported:
         result = sum(work() for _ in range(times))
     seconds = import_s + time.monotonic() - began
+    if policy != "none":
+        reported.update(heap_shares(emt))
     print(json.dumps({"seconds": seconds, "import_s": import_s, "result": result, **reported}))
 
 

@@ -21,19 +21,25 @@ docs/emt.md describes how it works, what it costs and what it finds.
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from . import placing
 from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable, Unplaceable
+from .heaps import HEAP_TIERS, HEAPS, Block, HeapUse
 from .imported import import_s
 from .metrics import open_metrics
 from .placing import Placement
 from .process import PROCESS
-from .settings import Settings
+from .settings import Settings, bytes_of
 from .stats import Stats
+from .support import extension
+
+T = TypeVar("T")
 
 __all__ = [
     "AlreadyTracking",
     "EmtError",
+    "HeapUse",
     "NotTracking",
     "Placement",
     "Settings",
@@ -42,10 +48,16 @@ __all__ = [
     "Unavailable",
     "Unplaceable",
     "allocating",
+    "cold",
     "end",
+    "heap_of",
+    "heaps",
+    "hot",
     "open_metrics",
     "place",
+    "rebuilt",
     "report",
+    "segregate",
     "start",
     "stats",
     "tiering",
@@ -165,6 +177,102 @@ def allocating(
     """
     topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
     return placing.allocating(tier, topology, at_least)
+
+
+def segregate(
+    slow_nodes: Sequence[int] = (),
+    *,
+    fast_nodes: Sequence[int] = (),
+    profile: str | os.PathLike[str] | None = None,
+    mem_pressure: int | str = 0,
+) -> None:
+    """Gives this process a cold and a hot heap for its objects, for `cold`, `hot`, and a profile of
+    allocation sites that `python -m tierwise.emt profile` wrote.
+
+    The cold heap's memory comes from the slow nodes, the hot heap's from the fast ones, and from
+    others when those are full. Without nodes, those of the tracking that is on; without tracking
+    the kernel places the heaps. The profile's hottest lines are hot, as many as fit in the fast
+    nodes' free memory less `mem_pressure`, and the others cold.
+
+    Raises:
+        Unavailable: Not in this process: the heaps are there already, the interpreter has no lock,
+            another tool has hooked its allocators, or a node does not exist; or there is no such
+            profile.
+    """
+    wanted = "slow" if slow_nodes or fast_nodes else "fast"
+    topology = placing.topology_of(wanted, slow_nodes, fast_nodes, PROCESS.topology())
+    if profile is None:
+        HEAPS.start(topology)
+        return
+    # Imported here: most programs have no profile.
+    from .profile import tiers_for
+
+    HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
+
+
+def cold() -> Block:
+    """Has this thread make new objects in the cold heap, in a `with` block.
+
+        emt.segregate(slow_nodes=[1])
+        with emt.cold():
+            archive = load()
+
+    It concerns every block that the interpreter's allocators give in between, also of objects that
+    end soon. Objects return to the heap that they came from, whenever they end. The block must not
+    yield or await: the setting is the thread's. Objects that the interpreter takes from its free
+    lists have memory of a time before.
+
+    Raises:
+        Unavailable: As `segregate`, which it calls if nobody has.
+    """
+    return _block("cold")
+
+
+def hot() -> Block:
+    """As `cold`, in the hot heap."""
+    return _block("hot")
+
+
+def _block(tier: str) -> Block:
+    if not HEAPS.on:
+        segregate()
+    return Block(tier)
+
+
+def heaps() -> dict[str, HeapUse]:
+    """The use of the "cold" and the "hot" heap; empty if there are none."""
+    return HEAPS.use()
+
+
+def heap_of(thing: object) -> str | None:
+    """Returns "cold", "hot", or None if no heap has the object. Its items may be elsewhere."""
+    number = extension().heap_of(thing)
+    return next((name for name, known in HEAP_TIERS.items() if known == number), None)
+
+
+def rebuilt(thing: T, tier: str) -> T:
+    """Returns a copy of a structure in the "cold" or the "hot" heap, for what was allocated before.
+
+        cache.archive = emt.rebuilt(cache.archive, "cold")
+
+    It copies lists, dicts, sets, tuples and frozensets, and the strings, bytes and numbers in them.
+    What cannot be moved stays, and the copy refers to it: instances of classes (of subclasses of
+    these types too), functions, modules, interned strings, and objects of which the interpreter has
+    one, such as small integers. Whoever refers to the original keeps it.
+
+    Raises:
+        Unavailable: As `cold`.
+        ValueError: The tier is none of the two.
+    """
+    if tier not in HEAP_TIERS:
+        raise ValueError(f"tier is {tier!r}; allowed: {', '.join(HEAP_TIERS)}")
+    # Imported here: most programs rebuild nothing.
+    from .rebuild import Rebuilding
+
+    rebuilding = Rebuilding()
+    with _block(tier):
+        copied: T = rebuilding.copy(thing)
+    return copied
 
 
 class Tiering:

@@ -1,5 +1,5 @@
-"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `check` shows the
-available signals and nodes."""
+"""`python -m tierwise.emt run script.py ...`: runs a program with tracking on; `profile` records
+its allocation sites for a later run; `check` shows the available signals and nodes."""
 
 import argparse
 import importlib.util
@@ -8,12 +8,22 @@ import runpy
 import sys
 from pathlib import Path
 
-from . import end, open_metrics, report, start, stats
+from . import end, open_metrics, report, segregate, start, stats
 from .errors import EmtError, Unavailable
+from .heaps import HEAP_TIERS, HEAPS
+from .native import NativeTable
+from .process import PROCESS
+from .profile import Profile, Recorder
 from .settings import DEMOTIONS, SIGNALS, Settings
 from .signals import make_signal
 from .support import unsupported
 from .topology import nodes_with_memory
+
+#: A recording may cost more than a run, and sees more for it.
+PROFILE_BUDGET = 0.2
+#: The shortest window is a 64th of the interval: here a third of a millisecond, in which few pages
+#: with cold objects are used.
+PROFILE_INTERVAL_S = 0.02
 
 
 def parser() -> argparse.ArgumentParser:
@@ -64,10 +74,28 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--metrics", type=Path, help="write the stats into this file, as OpenMetrics text"
     )
-    run.add_argument("--module", "-m", action="store_true", help="the program is a module's name")
-    run.add_argument("program")
-    run.add_argument("words", nargs=argparse.REMAINDER, help="the program's arguments")
+    run.add_argument(
+        "--profile",
+        type=Path,
+        help="give blocks of the lines that are cold and hot in this file, which `profile` wrote, "
+        "to heaps on the slow and the fast nodes",
+    )
+    _add_program(run)
+    profile = commands.add_parser(
+        "profile", help="run a program, slowly, and write which lines allocate cold and hot memory"
+    )
+    profile.add_argument("--output", "-o", type=Path, default=Path("sites.json"))
+    profile.add_argument("--signal", choices=SIGNALS, default="uffd-wp")
+    _add_program(profile)
     return top
+
+
+def _add_program(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--module", "-m", action="store_true", help="the program is a module's name"
+    )
+    command.add_argument("program")
+    command.add_argument("words", nargs=argparse.REMAINDER, help="the program's arguments")
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -114,20 +142,64 @@ def run(args: argparse.Namespace) -> None:
     """Runs the program as __main__. Its exception, SystemExit too, is raised after tracking has
     ended."""
     start(settings_of(args))
+    if args.profile:
+        segregate(profile=args.profile, mem_pressure=args.mem_pressure)
     process = os.getpid()
-    sys.argv = [args.program, *args.words]
     try:
-        if args.module:
-            runpy.run_module(args.program, run_name="__main__", alter_sys=True)
-        else:
-            sys.path[0] = str(Path(args.program).resolve().parent)
-            runpy.run_path(args.program, run_name="__main__")
+        _execute(args)
     finally:
         if stats().active:
             end()
         # A forked child that ends like the program does not write the results.
         if os.getpid() == process:
             _write(args)
+
+
+def record(args: argparse.Namespace) -> None:
+    """Runs the program as __main__, and writes the profile of its allocation sites."""
+    HEAPS.start(None, True)
+    recorder = Recorder(_table)
+    settings = Settings(
+        signal=args.signal, overhead_budget=PROFILE_BUDGET, sample_interval=PROFILE_INTERVAL_S
+    )
+    start(settings, callback=recorder.observe)
+    process = os.getpid()
+    try:
+        _execute(args)
+    finally:
+        if os.getpid() == process:
+            recorder.observe()
+            if stats().active:
+                end()
+            profile = recorder.profile()
+            profile.write(args.output)
+            print(_summary(profile, args.output), file=sys.stderr)
+
+
+def _table() -> NativeTable | None:
+    tracking = PROCESS.last()
+    return tracking.table if tracking is not None and stats().active else None
+
+
+def _summary(profile: Profile, path: Path) -> str:
+    size = sum(site.bytes for site in profile.sites)
+    uses = sum(site.uses for site in profile.sites)
+    tiers = profile.tiers()
+    hot = [site for site in profile.sites if tiers.get((site.file, site.line)) == HEAP_TIERS["hot"]]
+    return (
+        f"tierwise.emt: {len(profile.sites)} lines with {size / (1 << 20):.1f} MiB in {path}; "
+        f"those of the hottest {sum(site.bytes for site in hot) / (1 << 20):.1f} MiB have "
+        f"{sum(site.uses for site in hot) / max(uses, 1e-9):.0%} of the uses"
+    )
+
+
+def _execute(args: argparse.Namespace) -> None:
+    sys.argv = [args.program, *args.words]
+    if args.module:
+        runpy.run_module(args.program, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(args.program).resolve().parent)
+        runpy.run_path(args.program, run_name="__main__")
 
 
 def _write(args: argparse.Namespace) -> None:
@@ -167,7 +239,7 @@ def main() -> int:
         if why := why_not(args):
             print(f"tierwise.emt: {why}", file=sys.stderr)
             return 2
-        run(args)
+        (record if args.command == "profile" else run)(args)
     except (EmtError, ValueError) as error:
         if not _ours(error):
             raise

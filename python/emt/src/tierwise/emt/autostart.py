@@ -5,8 +5,9 @@ set.
 
 The package's .pth file checks the variable; `import tierwise.emt.autostart` in a sitecustomize does
 the same. If tracking is not possible, the program runs without it, and the reason goes to standard
-error. At the end the heat map is written to the file TIERWISE_EMT_REPORT, and the stats to the file
-TIERWISE_EMT_METRICS as OpenMetrics.
+error. TIERWISE_EMT_PROFILE names a profile of allocation sites for its heaps. At the end the heat
+map is written to the file TIERWISE_EMT_REPORT, and the stats to the file TIERWISE_EMT_METRICS as
+OpenMetrics.
 """
 
 import atexit
@@ -15,6 +16,7 @@ import sys
 from pathlib import Path
 
 from .errors import EmtError
+from .heaps import HEAPS
 from .process import PROCESS
 from .settings import PREFIX, Settings
 from .support import in_sub_interpreter
@@ -29,12 +31,26 @@ def start() -> bool:
     if os.environ.get("TIERWISE_EMT", "").lower() in OFF or in_sub_interpreter():
         return False
     try:
-        PROCESS.start(Settings.from_environment())
+        settings = Settings.from_environment()
+        PROCESS.start(settings)
+        if profile := os.environ.get(PREFIX + "PROFILE"):
+            _segregate(profile, settings.reserve_bytes)
     except (EmtError, ValueError) as error:
         print(f"tierwise.emt: not tracking: {error}", file=sys.stderr)
         return False
     atexit.register(_write_results, os.getpid())
     return True
+
+
+def _segregate(profile: str, reserve_bytes: int) -> None:
+    """Gives lines of a profile their heaps; tracking goes on without if that is not possible."""
+    from .profile import tiers_for
+
+    try:
+        topology = PROCESS.topology()
+        HEAPS.start(topology, tiers_for(profile, topology, reserve_bytes))
+    except EmtError as error:
+        print(f"tierwise.emt: no heaps: {error}", file=sys.stderr)
 
 
 def _write_results(pid: int) -> None:

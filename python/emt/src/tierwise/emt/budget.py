@@ -18,6 +18,9 @@ from .policy.moving import BATCH_PAGES
 #: displaces, and its end. In the lab, where nothing could be gained, spending all of 2 % cost a
 #: program 1.0 to 2.7 % of its CPU time.
 RESERVE = 0.2
+#: The part of the budget that is spent while no page is in slow memory and fast memory is free:
+#: then there is nothing to gain, and tracking only has to be ready.
+QUIET_SHARE = 0.25
 #: The pace aims below what may be spent, so that the sum seldom causes a pause.
 AIM = 0.7
 #: Max change of the pace from one interval to the next: a larger change would follow noise.
@@ -125,10 +128,17 @@ class Ledger:
     >>> ledger.add(program_s=0.0, spent_s=0.015)
     >>> ledger.overdrawn, ledger.overhead
     (True, 0.03)
+    >>> quiet = Ledger(budget=0.02)
+    >>> quiet.share = QUIET_SHARE
+    >>> quiet.add(program_s=1.0, spent_s=0.015)
+    >>> quiet.overdrawn
+    True
     """
 
     def __init__(self, budget: float) -> None:
-        self._earns = budget * (1.0 - RESERVE)
+        self._budget = budget
+        self.share = 1.0
+        """The part of the budget that may be spent now. What was not spent stays earned."""
         self.program_s = 0.0
         self.spent_s = 0.0
 
@@ -152,6 +162,15 @@ class Ledger:
         (0.25, 1.25)
         """
         return min(interval_s, max(MIN_REST_S, self._debt_s / self._earns))
+
+    @property
+    def budget(self) -> float:
+        """The budget of an interval now."""
+        return self._budget * self.share
+
+    @property
+    def _earns(self) -> float:
+        return self.budget * (1.0 - RESERVE)
 
     @property
     def _debt_s(self) -> float:

@@ -8,6 +8,7 @@ from array import array
 from typing import Any
 
 from .buffers import Range, merged, owner_of
+from .heaps import HEAPS
 
 
 class Held:
@@ -55,7 +56,8 @@ class Held:
 
     def ranges(self) -> array[int]:
         """Returns the starts and ends of all ranges, ascending."""
-        together = merged([one for ranges in list(self._ranges.values()) for one in ranges])
+        placed = [one for ranges in list(self._ranges.values()) for one in ranges]
+        together = merged([*placed, *HEAPS.held()])
         return array("Q", itertools.chain.from_iterable(together))
 
     def _forget(self, key: int) -> None:

@@ -14,7 +14,7 @@ DEMOTIONS = ("adaptive", "eager", "lazy")
 #: The prefix of environment variables; the setting's name in capitals follows.
 PREFIX = "TIERWISE_EMT_"
 #: Variables that autostart.py reads beside settings.
-OTHER_VARIABLES = ("METRICS", "REPORT")
+OTHER_VARIABLES = ("METRICS", "PROFILE", "REPORT")
 #: Prefixes of the variables of the build (setup.py) and the benchmarks (bench/).
 OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 
@@ -71,8 +71,8 @@ class _Values(NamedTuple):
     fast_nodes: tuple[int, ...]
     """Nodes to which hot pages move; by default all others with memory."""
     mem_pressure: int | str
-    """Pages move only while less than this is free on the fast nodes; moves leave this much
-    free."""
+    """Promotions leave this much of the fast nodes' memory free. A page that is to be promoted
+    beyond it is exchanged for a cold one."""
     sample_interval: float
     """Seconds of a sampling phase."""
     overhead_budget: float

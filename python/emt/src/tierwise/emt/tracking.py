@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .budget import Ledger, MovePace
+from .budget import QUIET_SHARE, Ledger, MovePace
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .descriptors import Stop, wait_readable
 from .errors import EmtError
@@ -120,6 +120,8 @@ class Tracking:
         self._callback = callback
         self._migration = self._make_migration() if settings.slow_nodes else None
         self._held = array("Q")
+        # Pages located since one was found in slow memory.
+        self._located = 0
         self._fast_mask = mask_of_nodes(self._topology.fast)
         self._moves = MovePace()
         self._ledger = Ledger(settings.overhead_budget)
@@ -301,9 +303,7 @@ class Tracking:
         program_s = time.process_time() - program_began - spent_s
         self._ledger.add(program_s, spent_s)
         if not stopped and not rests:
-            self._signal.adjust(
-                spent_s / program_s if program_s > 0 else 1.0, self.settings.overhead_budget
-            )
+            self._signal.adjust(spent_s / program_s if program_s > 0 else 1.0, self._ledger.budget)
         self._publish(sampled, thread_s, rests)
         return stopped
 
@@ -325,16 +325,21 @@ class Tracking:
             self._round(self._migration)
 
     def _round(self, migration: Migration) -> None:
-        """Runs a round of migration, if the fast tier lacks free memory (section 4.1)."""
+        """Runs a round of migration, if a page could be promoted."""
         if (held := HELD.ranges()) != self._held:
             self.table.hold(held)
             self._held = held
         self.table.locate(self._fast_mask, LOCATED_PAGES)
-        free = self._topology.free_fast_bytes()
         histogram = self.table.histogram()
-        if free >= self.settings.reserve_bytes and not sum(histogram.slow):
+        free = self._topology.free_fast_bytes()
+        slow = sum(histogram.slow)
+        self._located = 0 if slow else self._located + LOCATED_PAGES
+        # Only a whole rotation knows that no page is slow.
+        quiet = self._located >= len(self.table) and free >= self.settings.reserve_bytes
+        self._ledger.share = QUIET_SHARE if quiet else 1.0
+        if not slow:
             return
-        reading = self._parts.reading(histogram.hotter_in_slow(1) / max(1, sum(histogram.slow)))
+        reading = self._parts.reading(histogram.hotter_in_slow(1) / slow)
         seconds = (
             self.settings.overhead_budget
             * MOVE_SHARE

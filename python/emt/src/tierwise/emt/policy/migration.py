@@ -49,7 +49,8 @@ class Migration:
     """The rounds of a run."""
 
     def __init__(self, table: Table, mover: Mover, demotion: Demotion, reserve_pages: int) -> None:
-        """`reserve_pages` of the fast tier stay free: the mem_pressure of the paper's listing 1."""
+        """Promotions leave `reserve_pages` of the fast tier free: the mem_pressure of the paper's
+        listing 1."""
         self._table = table
         self._mover = mover
         self._demotion = demotion
@@ -66,14 +67,16 @@ class Migration:
         self._table.judge(h)
         patience = self._demotion.patience(eagerness)
 
-        room = free_fast_pages - self._reserve
+        # Promotions leave the reserve. If the program itself has taken a part of it, pages are
+        # exchanged: memory that no page needs to be promoted into is not worth a demotion.
+        room = max(0, free_fast_pages - self._reserve)
         # The histogram does not serve here: it includes pages that do not move and need no memory.
         wanted = len(self._table.hottest_slow(h, max_moves))
         missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
             self._table.coldest_fast(h, patience, missing), fast=False
         )
-        coming = min(wanted, max(0, room + demoted))
+        coming = min(wanted, room + demoted)
         promoted, not_promoted = self._move(self._table.hottest_slow(h, coming), fast=True)
         return Round(
             threshold=h,

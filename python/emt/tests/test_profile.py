@@ -1,0 +1,165 @@
+"""Profiles of allocation sites: what they record, and what a later run does with them."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Program
+from tierwise.emt.errors import Unavailable
+from tierwise.emt.profile import Profile, Site, tiers_for
+from tierwise.emt.support import free_threaded
+from tierwise.emt.topology import Topology
+
+with_heaps = pytest.mark.skipif(
+    free_threaded(), reason="the test below has the refusal of builds without the lock"
+)
+
+#: Two lines allocate alike, and the objects of one of them are used.
+TWO_LINES = """
+import sys
+import time
+
+class Record:
+    __slots__ = ("n",)
+
+def idle(count):
+    return [Record() for _ in range(count)]
+
+def used(count):
+    return [Record() for _ in range(count)]
+
+idle_records, used_records = [], []
+for _ in range(100):
+    idle_records += idle(400)
+    used_records += used(100)
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    for record in used_records:
+        record.n = 1
+"""
+
+
+def written(directory: Path) -> tuple[Path, Path]:
+    """Writes the program and returns it, and the place of its profile."""
+    script = directory / "two_lines.py"
+    script.write_text(TWO_LINES)
+    return script, directory / "sites.json"
+
+
+@with_heaps
+def test_a_recording_ranks_lines_and_a_later_run_follows_it(
+    program: Program, tmp_path: Path
+) -> None:
+    script, profile = written(tmp_path)
+    program(
+        f"""
+        import sys
+        from tierwise.emt.__main__ import main
+        sys.argv = ["emt", "profile", "-o", {str(profile)!r}, {str(script)!r}, "3"]
+        main()
+        """
+    )
+    idle, used = (
+        next(n for n, line in enumerate(TWO_LINES.split("\n"), 1) if f"def {name}" in line) + 1
+        for name in ("idle", "used")
+    )
+    # Until 3.11 the comprehension is a function of its own, on the same line.
+    size, uses = (
+        {
+            line: sum(
+                site[field]
+                for site in json.loads(profile.read_text())["sites"]
+                if (site["file"], site["line"]) == (str(script), line)
+            )
+            for line in (idle, used)
+        }
+        for field in ("bytes", "uses")
+    )
+    assert size[idle] > 3 * size[used]
+    assert uses[used] / size[used] > 5 * uses[idle] / size[idle]
+    program(
+        f"""
+        import runpy, sys
+        import tierwise.emt as emt
+        emt.segregate(profile={str(profile)!r})
+        sys.argv = ["two_lines.py", "0"]
+        found = runpy.run_path({str(script)!r})
+        for name, heap in (("idle_records", "cold"), ("used_records", "hot")):
+            heaps = [emt.heap_of(record) for record in found[name]]
+            assert heaps.count(heap) > 0.99 * len(heaps), (name, heap, set(heaps))
+        class Other:
+            pass
+        assert emt.heap_of(Other()) is None
+        """
+    )
+
+
+@pytest.mark.skipif(not free_threaded(), reason="this build has the lock")
+def test_a_build_without_the_lock_refuses_heaps(program: Program) -> None:
+    done = program("import tierwise.emt as emt; emt.segregate()", check=False)
+    assert "Unavailable: a free-threaded interpreter finds its objects" in done.stderr
+
+
+@with_heaps
+def test_the_environment_names_a_profile(program: Program, tmp_path: Path) -> None:
+    script, profile = written(tmp_path)
+    lines = TWO_LINES.split("\n")
+    line = next(n for n, text in enumerate(lines, 1) if "def idle" in text) + 1
+    sites = (Site(str(script), "idle", line, 1e9, 0.0), Site(str(script), "x", 1, 1e6, 1.0))
+    Profile(sites, {str(script): os.stat(script).st_mtime_ns}).write(profile)
+    program(
+        f"""
+        import runpy, sys
+        import tierwise.emt as emt
+        sys.argv = ["two_lines.py", "0"]
+        found = runpy.run_path({str(script)!r})
+        assert emt.heap_of(found["idle_records"][-1]) == "cold"
+        assert emt.heap_of(found["used_records"][-1]) is None
+        """,
+        TIERWISE_EMT="1",
+        TIERWISE_EMT_PROFILE=str(profile),
+    )
+    done = program("print(1)", TIERWISE_EMT="1", TIERWISE_EMT_PROFILE=str(script))
+    assert done.stdout == "1\n"
+    assert "no heaps" in done.stderr and "is no profile" in done.stderr
+
+
+def test_lines_of_a_file_that_was_modified_since_have_no_heap(tmp_path: Path) -> None:
+    same, other = tmp_path / "same.py", tmp_path / "other.py"
+    for file in (same, other):
+        file.write_text("x = 1\n")
+    sites = tuple(Site(str(file), "f", 1, 100.0, 1.0) for file in (same, other))
+    times = {str(file): os.stat(file).st_mtime_ns for file in (same, other)}
+    times[str(other)] += 1
+    assert set(Profile(sites, times).tiers()) == {(str(same), 1)}
+
+
+def test_as_many_lines_are_hot_as_fit() -> None:
+    sites = tuple(Site("gone.py", "f", n, 100.0, float(n)) for n in range(10))
+    profile = Profile(sites, {})
+    for fast, hot in ((0.0, 1), (250.0, 2), (1000.0, 10)):
+        tiers = profile.tiers(fast)
+        assert [line for (_, line), tier in tiers.items() if tier == 2] == [
+            9 - n for n in range(hot)
+        ]
+
+
+def test_a_run_gives_lines_what_is_free_on_its_fast_nodes(tmp_path: Path) -> None:
+    node = tmp_path / "node0"
+    node.mkdir()
+    (node / "meminfo").write_text("Node 0 MemFree: 100 kB\n")
+    profile = tmp_path / "sites.json"
+    sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, 50e3, 8.0), Site("a", "f", 3, 9e3, 0))
+    Profile(sites, {}).write(profile)
+    topology = Topology(fast=(0,), slow=(1,), root=str(tmp_path))
+    # 102,400 bytes less 10,000.
+    assert tiers_for(profile, topology, 10_000) == {("a", 1): 2, ("a", 2): 2, ("a", 3): 1}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "sites": 3}'])
+def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "sites.json"
+    file.write_text(text)
+    with pytest.raises(Unavailable, match=r"sites\.json"):
+        Profile.read(file)

@@ -272,12 +272,6 @@ fn idle_for(reading: &KernelReading, time: Duration) -> u64 {
     classes.fold(0, |sum, class| class.pages.0.saturating_add(sum))
 }
 
-/// True if it depends on pages that were idle for a short time whether there are victims.
-fn is_doubtful(reading: &KernelReading, victims: &PromotionVictims) -> bool {
-    let none = Pages(0);
-    victims.pages == none && victims_idle_for(reading, MIN_IDLE).pages > none
-}
-
 /// All pages of the fast tier that the kernel can demote.
 fn total(reading: &KernelReading) -> u64 {
     reading.fast.iter().fold(0, |sum, class| class.pages.0.saturating_add(sum))
@@ -478,18 +472,27 @@ impl Steering {
     fn counts_again(&mut self, now: Timestamp, reading: &KernelReading) -> bool {
         let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
         let matters = may_start || self.scanning.wants_count();
-        self.in_doubt = !self.in_doubt && matters && is_doubtful(reading, &self.victims);
+        let all = victims_idle_for(reading, MIN_IDLE);
+        let is_doubtful = self.victims.pages == Pages(0) && all.pages > Pages(0);
+        // Where few pages are idle at all, the same gap would show no more.
+        let is_short = may_start && self.has_few(reading, &all);
+        self.in_doubt = !self.in_doubt && matters && is_doubtful && !is_short;
         if may_start && !self.in_doubt {
             self.choose_gap(reading);
         }
         self.in_doubt
     }
 
+    /// True if so many victims are few for the long gap.
+    fn has_few(&self, reading: &KernelReading, victims: &PromotionVictims) -> bool {
+        let few = total(reading) as f64 * FEW_IDLE;
+        self.gap == LONG_GAP && (victims.pages.0 as f64) < few
+    }
+
     /// Chooses the gap of the next count before a series of scans. A series is judged by counts
     /// with one gap.
     fn choose_gap(&mut self, reading: &KernelReading) {
-        let few = total(reading) as f64 * FEW_IDLE;
-        if self.gap == LONG_GAP && (self.victims.pages.0 as f64) < few {
+        if self.has_few(reading, &self.victims) {
             self.gap = SHORT_GAP;
             self.in_doubt = true;
             self.victims = PromotionVictims::default();

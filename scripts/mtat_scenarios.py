@@ -58,6 +58,8 @@ def scenario(service):
             "[[workload]]",
             f'name = "{name}"',
             f'trace = "../../traces/{trace}.twt"',
+            # Programs are loaded before the experiment starts; their load phase takes minutes.
+            'run_from = "run"',
             'measure_from = "run"',
             f"footprint = {size}",
             f"dilation = {round(size / recorded)}",

@@ -27,9 +27,8 @@ from tierwise import Sac, Simulation, State, TierwiseEnv
 Observation = NDArray[np.float32]
 Policy = Callable[[tuple[float, float, float]], float]
 
-#: The greatest load comes first, because an agent's load is relative to the maximum so far. The
-#: last few percent are excluded: services have their knee at full load with everything fast, and
-#: beside other programs no action meets the SLO there.
+#: The steps up are those of MTAT's figure 7. The last few percent are excluded: services have their
+#: knee at full load with everything fast, and beside other programs no action meets the SLO there.
 CURVE_LOAD = [0.97, 0.2, 0.4, 0.6, 0.8, 0.97, 0.6, 0.3]
 
 #: Seconds of each load; the longest change of a partition (32 GB at 2 GB/s) takes 16.

@@ -22,7 +22,9 @@ pub struct AgentState {
     pub usage_ratio: f64,
     /// Share of its accesses that the fast tier served.
     pub access_ratio: f64,
-    /// The tenant's accesses in the interval, divided by their maximum in any interval so far.
+    /// The tenant's accesses per second in the interval, divided by those under its highest load:
+    /// [`crate::tenant::TenantSpec::full_load`], or the maximum so far if that is higher or there
+    /// is none.
     pub load: f64,
 }
 
@@ -46,6 +48,12 @@ pub trait Agent: Send {
 
     /// Learns from an action's effect.
     fn learn(&mut self, experience: Experience);
+
+    /// Returns true if the SLO guard may act in its place. An agent whose maker wants to see the
+    /// effect of every action refuses it.
+    fn is_guarded(&self) -> bool {
+        true
+    }
 
     /// The number of experiences from which the agent has learned, those of its training included.
     fn experience(&self) -> u64;

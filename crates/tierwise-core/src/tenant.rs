@@ -108,6 +108,9 @@ pub struct TenantSpec {
     pub caps: Vec<Option<Limit>>,
     /// Its throughput as a function of fast memory, if it was profiled.
     pub profile: Option<Profile>,
+    /// Its accesses per second (misses of the last-level cache) under its highest load, if they
+    /// were measured: the scale of MTAT's access count, which then survives restarts.
+    pub full_load: Option<f64>,
 }
 
 impl TenantSpec {
@@ -121,6 +124,7 @@ impl TenantSpec {
             floors: Vec::new(),
             caps: Vec::new(),
             profile: None,
+            full_load: None,
         }
     }
 

@@ -9,7 +9,10 @@ use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
 ///
 /// A new agent explores: it samples its actions from its policy. An agent that starts from a
 /// trained model takes the mean of its policy, because exploration would cost its tenant the SLO
-/// that the model was trained for.
+/// that the model was trained for. It goes on learning from the transitions of its training and new
+/// ones together, as if it had not been stopped. A model whose file has no transitions does not
+/// learn: the first hundred are those of one load, and a few steps on them alone unlearn the
+/// others.
 ///
 /// ```
 /// use tierwise_core::learn::{Agent, AgentState};
@@ -24,6 +27,7 @@ use crate::sac::{STATE, Sac, SacConfig, SacError, Transition};
 pub struct SacAgent {
     sac: Sac,
     trained: bool,
+    learns: bool,
     learned: u64,
 }
 
@@ -33,7 +37,7 @@ impl SacAgent {
     /// # Errors
     /// A setting is out of range.
     pub fn new(config: &SacConfig, seed: u64) -> Result<Self, SacError> {
-        Ok(Self { sac: Sac::new(config, seed)?, trained: false, learned: 0 })
+        Ok(Self { sac: Sac::new(config, seed)?, trained: false, learns: true, learned: 0 })
     }
 
     /// An agent that starts from the model in a file of [`Sac::save`].
@@ -41,7 +45,7 @@ impl SacAgent {
     /// # Errors
     /// Like [`Sac::load`].
     pub fn trained(path: &str, config: &SacConfig, seed: u64) -> Result<Self, SacError> {
-        Ok(Self { sac: Sac::load(path, config, seed)?, trained: true, learned: 0 })
+        Ok(Self::started_from(Sac::load(path, config, seed)?))
     }
 
     /// An agent that starts from the model in these bytes. Errors use `name` for them.
@@ -51,7 +55,12 @@ impl SacAgent {
         config: &SacConfig,
         seed: u64,
     ) -> Result<Self, SacError> {
-        Ok(Self { sac: Sac::read(name, bytes, config, seed)?, trained: true, learned: 0 })
+        Ok(Self::started_from(Sac::read(name, bytes, config, seed)?))
+    }
+
+    fn started_from(sac: Sac) -> Self {
+        let learns = !sac.is_empty();
+        Self { sac, trained: true, learns, learned: 0 }
     }
 
     /// The learner, which the caller can save.
@@ -72,6 +81,9 @@ impl Agent for SacAgent {
 
     fn learn(&mut self, experience: Experience) {
         self.learned += 1;
+        if !self.learns {
+            return;
+        }
         self.sac.store(Transition {
             state: numbers(experience.state),
             action: experience.action as f32,
@@ -117,6 +129,16 @@ mod tests {
     }
 
     #[test]
+    fn model_learns_from_its_own_transitions_too() {
+        let mut agent = SacAgent::new(&SacConfig::default(), 3).unwrap();
+        (0..100).for_each(|i| agent.learn(experience(f64::from(i % 3) - 1.0)));
+        let bytes = agent.sac().to_bytes().unwrap();
+        let mut model = SacAgent::of("bytes", &bytes, &SacConfig::default(), 4).unwrap();
+        (0..50).for_each(|_| model.learn(experience(0.5)));
+        assert_eq!((model.sac().len(), model.sac().steps()), (150, 50));
+    }
+
+    #[test]
     fn model_acts_deterministically_without_exploring() {
         let agent = |seed| SacAgent::new(&SacConfig::default(), seed).unwrap();
         let acts = |mut agent: SacAgent| -> Vec<f64> { (0..5).map(|_| agent.act(STATE)).collect() };
@@ -129,6 +151,9 @@ mod tests {
         let model = SacAgent::trained(path, &SacConfig::default(), 9).unwrap();
         let actions = acts(model);
         assert!(actions.iter().all(|action| *action == actions[0]));
+        let mut model = SacAgent::trained(path, &SacConfig::default(), 9).unwrap();
+        (0..200).for_each(|_| model.learn(experience(0.5)));
+        assert_eq!(model.sac().steps(), 0, "its file has no transitions");
         assert!(SacAgent::trained("no/such/file", &SacConfig::default(), 9).is_err());
     }
 }

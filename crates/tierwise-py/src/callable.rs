@@ -100,6 +100,11 @@ impl Agent for CallableAgent {
         self.reward = Some(experience.reward);
     }
 
+    /// The caller judges its own actions.
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn experience(&self) -> u64 {
         self.learned
     }

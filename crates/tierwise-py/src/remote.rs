@@ -72,6 +72,11 @@ impl Agent for RemoteAgent {
         self.reward = Some(experience.reward);
     }
 
+    /// The caller judges its own actions.
+    fn is_guarded(&self) -> bool {
+        false
+    }
+
     fn experience(&self) -> u64 {
         self.learned
     }

@@ -1,11 +1,12 @@
 //! The windows of a workload in the order in which they run: read once, scaled, mapped to huge
 //! pages, looped over the measured part.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tierwise_core::page::PageTable;
 use tierwise_trace::{
-    Allocation, Header, PageAccess, PageBacking, TraceError, Window, WindowSource,
+    Allocation, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window, WindowSource,
 };
 
 use crate::bound::{Bounds, WindowBound};
@@ -139,10 +140,47 @@ impl LoadedTrace {
         self.windows.iter().position(|w| w.marks.iter().any(|m| m == name))
     }
 
+    /// Replaces the windows before a mark by one that allocates the pages that were mapped there,
+    /// in the order of their first touch, each touched once. Returns false if there is no such
+    /// mark.
+    pub fn run_from(&mut self, mark: &str) -> bool {
+        let Some(first) = self.mark(mark) else { return false };
+        let before: Vec<Window> = self.windows.drain(..first).collect();
+        if !before.is_empty() {
+            self.windows.insert(0, populated(&before));
+        }
+        (self.orders, self.peak_resident) = survey(&self.windows);
+        true
+    }
+
     /// The names of all phases.
     pub fn marks(&self) -> impl Iterator<Item = &str> {
         self.windows.iter().flat_map(|w| &w.marks).map(String::as_str)
     }
+}
+
+/// One window that leaves the pages that these leave. A store per page is the least that a page's
+/// allocation takes.
+fn populated(windows: &[Window]) -> Window {
+    let unmapped: HashSet<u32> = windows.iter().flat_map(|w| &w.unmaps).copied().collect();
+    let allocations = windows.iter().flat_map(|w| &w.allocations);
+    let allocations: Vec<Allocation> =
+        allocations.filter(|a| !unmapped.contains(&a.page)).copied().collect();
+    let touch = |a: &Allocation| PageAccess {
+        page: a.page,
+        loads: 0,
+        stores: 1,
+        load_misses: 0,
+        store_misses: 0,
+        supervised: 0,
+        thread: a.thread,
+    };
+    let mut accesses: Vec<PageAccess> = allocations.iter().map(touch).collect();
+    accesses.sort_unstable_by_key(|access| access.page);
+    let instructions = accesses.len().max(1) as u64;
+    // The threads of the time before may be others than those that run.
+    let threads = vec![ThreadShare { thread: 0, instructions }];
+    Window { instructions, threads, allocations, accesses, ..Window::default() }
 }
 
 /// Adds the granule's order to every page's.
@@ -409,6 +447,44 @@ mod tests {
         };
         let shape = Shape { granule_order, ..Shape::default() };
         LoadedTrace::read(&mut OnePage(header, Some(order)), None, shape)
+    }
+
+    #[test]
+    fn skipped_load_phase_leaves_its_pages() {
+        let page = |page, order| Allocation {
+            page,
+            vpn: page.into(),
+            kind: PageBacking::Anon,
+            order,
+            thread: 0,
+        };
+        let load = Window {
+            instructions: 1000,
+            allocations: vec![page(2, 0), page(0, 9), page(1, 0)],
+            unmaps: vec![1],
+            operations: 7,
+            ..Window::default()
+        };
+        let run = Window {
+            instructions: 50,
+            allocations: vec![page(3, 0)],
+            marks: vec!["run".to_owned()],
+            ..Window::default()
+        };
+        let mut program = read(0, 0).unwrap();
+        program.windows = vec![load, run.clone()];
+        assert!(!program.run_from("end"));
+        assert!(program.run_from("run"));
+        assert_eq!(program.peak_resident, 514);
+        let [first, second] = &program.windows[..] else { panic!("two windows") };
+        assert_eq!(second, &run);
+        let pages = |window: &Window| window.allocations.iter().map(|a| a.page).collect::<Vec<_>>();
+        assert_eq!(pages(first), [2, 0], "by first touch, without what was unmapped");
+        let touched: Vec<_> = first.accesses.iter().map(|a| (a.page, a.stores)).collect();
+        assert_eq!(touched, [(0, 1), (2, 1)]);
+        assert_eq!((first.instructions, first.operations), (2, 0));
+        assert!(program.run_from("run"), "a second time it changes nothing");
+        assert_eq!(program.windows.len(), 2);
     }
 
     #[test]

@@ -176,6 +176,44 @@ mod tests {
         assert_eq!(rows, all.len());
     }
 
+    /// Figures change with the simulator; statements, papers' figures and causes are the present
+    /// ones.
+    #[test]
+    fn shipped_page_has_every_present_claim() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reproduction.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let commands = commands();
+        let papers = commands.papers();
+        let claims = papers.iter().flat_map(|(.., parts)| parts).flat_map(|part| part.claims);
+        let all: Vec<_> = claims.chain(UNMEASURED.iter().map(|row| &row.claim)).collect();
+        let rows: Vec<&str> = page
+            .lines()
+            .filter(|line| line.starts_with("| ") && !line.contains("| where |"))
+            .collect();
+        assert_eq!(rows.len(), all.len());
+        for (claim, row) in all.iter().map(|claim| (claim, row_of(claim, &rows))) {
+            let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [.., verdict, cause] = cells[..] else { panic!("{row}") };
+            match verdict {
+                "agrees" => assert_eq!(cause, "", "{row}"),
+                "near" | "differs" if claim.cause.is_empty() => assert_eq!(cause, "unknown"),
+                "near" | "differs" => assert_eq!(cause, claim.cause),
+                "not measured" => assert_ne!(cause, "", "{row}"),
+                _ => panic!("{row}"),
+            }
+        }
+        for (name, title, _) in &papers {
+            assert!(page.contains(&format!("\n## {title}\n")), "{name}");
+        }
+    }
+
+    fn row_of<'a>(claim: &super::super::claims::Claim, rows: &[&'a str]) -> &'a str {
+        let start = format!("| {} | {} | {} |", claim.place, claim.what, claim.published());
+        let found: Vec<&&str> = rows.iter().filter(|row| row.starts_with(&start)).collect();
+        assert_eq!(found.len(), 1, "{start}");
+        found[0]
+    }
+
     #[test]
     fn every_part_has_its_own_name() {
         let commands = commands();

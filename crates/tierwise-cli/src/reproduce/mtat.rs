@@ -314,7 +314,7 @@ impl MtatCommand {
                 Some(of(of_policy(outputs, policy)?) / of(of_policy(outputs, than)?))
             };
             let ratios: Vec<f64> = ramp.iter().filter_map(ratio).collect();
-            Here::numbers(vec![geometric_mean(&ratios)], "no service was measured")
+            Here::numbers(vec![geometric_mean(&ratios)], NO_WORK)
         };
         let here = vec![
             over(&fairness, "mtat", "tpp"),
@@ -408,6 +408,8 @@ const COMPARED: [&str; 4] = ["tpp", "memtis", "mtat-lc-only", "mtat"];
 
 const NO_REQUESTS: &str = "a service answered no request";
 
+const NO_WORK: &str = "a program did not reach its measured part, or no service was measured";
+
 /// Whether a policy has the highest, or the lowest, value of the compared ones at every load.
 fn extreme(
     all: &[Vec<RunOutput>],
@@ -415,6 +417,12 @@ fn extreme(
     policy: &str,
     highest: bool,
 ) -> Here {
+    let measured = |outputs: &Vec<RunOutput>| {
+        COMPARED.iter().all(|name| of_policy(outputs, name).is_some_and(|o| value(o).is_finite()))
+    };
+    if !all.iter().all(measured) {
+        return Here::NotMeasured(NO_WORK.into());
+    }
     let leads = |outputs: &&Vec<RunOutput>| {
         let Some(its) = of_policy(outputs, policy).map(value) else { return false };
         let others = COMPARED.iter().filter(|&&other| other != policy);
@@ -533,14 +541,25 @@ fn against_memtis(first: &str, outputs: &[RunOutput]) -> Vec<Vec<String>> {
     outputs.iter().map(row).collect()
 }
 
-/// The smallest NP of the best-effort programs.
+/// The smallest NP of the best-effort programs; not a number if one has no measured part, whose NP
+/// would be that of no work.
 fn fairness(output: &RunOutput) -> f64 {
+    if !all_worked(output) {
+        return f64::NAN;
+    }
     best_effort(output).map(|t| 1.0 / t.slowdown).fold(1.0, f64::min)
 }
 
-/// The sum of the best-effort programs' throughputs.
+/// The sum of the best-effort programs' throughputs; not a number if one has no measured part.
 fn throughput(output: &RunOutput) -> f64 {
+    if !all_worked(output) {
+        return f64::NAN;
+    }
     best_effort(output).map(|t| t.throughput).sum()
+}
+
+fn all_worked(output: &RunOutput) -> bool {
+    best_effort(output).all(|tenant| tenant.throughput > 0.0)
 }
 
 fn of_policy<'a>(outputs: &'a [RunOutput], policy: &str) -> Option<&'a RunOutput> {
@@ -557,4 +576,42 @@ fn krps(per_second: f64) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// A run of a policy with two programs.
+    fn run(policy: &str, throughput: [f64; 2]) -> RunOutput {
+        let tenant = |throughput: f64| {
+            json!({
+                "name": "p", "class": "best-effort", "throughput": throughput, "slowdown": 1.25,
+                "fast_access_ratio": 0.5, "usage_bytes": {}, "promotions": 0, "demotions": 0,
+            })
+        };
+        let result = json!({
+            "policy": policy, "throughput": 1.0, "slowdown": 1.0, "fast_access_ratio": 0.5,
+            "promotions": 0, "demotions": 0, "migrated_bytes": 0, "overhead_seconds": 0.0,
+            "distance_to_oracle": 0.0, "tenants": throughput.map(tenant),
+        });
+        let result = serde_json::from_value(result).unwrap();
+        RunOutput { result, timeline: Vec::new(), heat_map: None, record: None }
+    }
+
+    #[test]
+    fn figures_over_no_work_are_refused() {
+        let all = |tpp| vec![COMPARED.map(|p| run(p, if p == "tpp" { tpp } else { [1.0, 2.0] }))];
+        let extreme = |tpp: [f64; 2]| {
+            let all: Vec<Vec<RunOutput>> = all(tpp).into_iter().map(Vec::from).collect();
+            extreme(&all, &fairness, "mtat", true)
+        };
+        assert_eq!(extreme([1.0, 1.0]), Here::Holds(true, "at 1 of 1 loads".to_owned()));
+        assert_eq!(extreme([1.0, 0.0]), Here::NotMeasured(NO_WORK.into()));
+        assert_eq!(fairness(&run("tpp", [1.0, 2.0])), 0.8);
+    }
 }

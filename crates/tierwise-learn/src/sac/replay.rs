@@ -27,7 +27,34 @@ pub struct Transition {
     pub done: bool,
 }
 
+/// Numbers of a transition in a file: state, action, reward, next state, and 1 if it was the last.
+pub(super) const NUMBERS: usize = 2 * STATE + 3;
+
 impl Transition {
+    /// Its numbers, in a file's order.
+    fn numbers(&self) -> [f32; NUMBERS] {
+        let mut numbers = [0.0; NUMBERS];
+        numbers[..STATE].copy_from_slice(&self.state);
+        numbers[STATE..STATE + 2].copy_from_slice(&[self.action, self.reward]);
+        numbers[STATE + 2..NUMBERS - 1].copy_from_slice(&self.next);
+        numbers[NUMBERS - 1] = f32::from(u8::from(self.done));
+        numbers
+    }
+
+    /// The transition with these numbers.
+    fn of(numbers: &[f32; NUMBERS]) -> Self {
+        let mut transition = Self {
+            state: [0.0; STATE],
+            action: numbers[STATE],
+            reward: numbers[STATE + 1],
+            next: [0.0; STATE],
+            done: numbers[NUMBERS - 1] != 0.0,
+        };
+        transition.state.copy_from_slice(&numbers[..STATE]);
+        transition.next.copy_from_slice(&numbers[STATE + 2..NUMBERS - 1]);
+        transition
+    }
+
     /// Returns this transition with its action clipped into -1..=1 (MTAT, algorithm 1, line 5).
     /// Returns `None` if a number is not finite or larger than [`MAX_NUMBER`].
     fn checked(mut self) -> Option<Self> {
@@ -71,9 +98,27 @@ impl Replay {
         Self { kept: Vec::new(), capacity, oldest: 0 }
     }
 
+    /// True if there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// Transitions kept.
     pub(super) fn len(&self) -> usize {
         self.kept.len()
+    }
+
+    /// All transitions as rows of [`NUMBERS`], oldest first.
+    pub(super) fn rows(&self) -> Vec<f32> {
+        let (newer, older) = self.kept.split_at(self.oldest);
+        older.iter().chain(newer).flat_map(Transition::numbers).collect()
+    }
+
+    /// Stores the transitions of [`Self::rows`]. Returns the first row that the learner cannot
+    /// learn from.
+    pub(super) fn restore(&mut self, rows: &[f32]) -> Option<usize> {
+        let (rows, _) = rows.as_chunks::<NUMBERS>();
+        rows.iter().position(|row| !self.push(Transition::of(row)))
     }
 
     /// Bytes that the buffer takes now.

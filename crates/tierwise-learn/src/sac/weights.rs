@@ -2,8 +2,9 @@
 //!
 //! Tensors have the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
 //! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and
-//! `target_2`, and `log_temperature`. The replay buffer and the optimisers' moments are not saved:
-//! a loaded learner acts as the saved one did and continues to learn from new transitions.
+//! `target_2`, and `log_temperature`. `replay` has a row for each transition of the replay buffer,
+//! and is missing if there is none. The optimisers' moments are not saved: a loaded learner acts as
+//! the saved one did and continues to learn from the same transitions and new ones.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,10 +18,13 @@ use super::critic::{Twins, critic_shapes};
 use super::learner::Networks;
 use super::mlp::{LAYERS, Mlp};
 use super::policy::actor_shapes;
+use super::replay::NUMBERS;
 use super::{Sac, SacConfig, SacError};
 use crate::model_file;
 
 const LOG_TEMPERATURE: &str = "log_temperature";
+
+const REPLAY: &str = "replay";
 
 impl Sac {
     /// The weights as safetensors.
@@ -43,6 +47,11 @@ impl Sac {
             }
         }
         tensors.insert(LOG_TEMPERATURE.to_string(), self.log_temperature.as_detached_tensor());
+        if !self.replay.is_empty() {
+            let shape = (self.replay.len(), NUMBERS);
+            let rows = Tensor::from_vec(self.replay.rows(), shape, &Device::Cpu)?;
+            tensors.insert(REPLAY.to_string(), rows);
+        }
         Ok(safetensors::serialize(&tensors, None).map_err(candle_core::Error::from)?)
     }
 
@@ -89,8 +98,16 @@ impl Sac {
         })?;
         let mut reader = Reader { file, tensors, taken: Vec::new() };
         let networks = reader.networks(config.hidden)?;
+        let replay = reader.replay()?;
         reader.nothing_left()?;
-        Self::with_networks(config, networks, ChaCha8Rng::seed_from_u64(seed))
+        let mut sac = Self::with_networks(config, networks, ChaCha8Rng::seed_from_u64(seed))?;
+        match sac.replay.restore(&replay) {
+            None => Ok(sac),
+            Some(row) => {
+                let found = format!("a number in row {row} that is too large");
+                Err(reader.refuse(REPLAY, found, "numbers of about one".into()))
+            }
+        }
     }
 }
 
@@ -123,6 +140,13 @@ impl Reader<'_> {
             targets: Twins(targets),
             log_temperature: Var::from_tensor(&self.take(LOG_TEMPERATURE.into(), &[1])?)?,
         })
+    }
+
+    /// The numbers of the replay buffer, if the file has one.
+    fn replay(&mut self) -> Result<Vec<f32>, SacError> {
+        let Ok(view) = self.tensors.tensor(REPLAY) else { return Ok(Vec::new()) };
+        let rows = view.shape().first().copied().unwrap_or(0);
+        Ok(self.take(REPLAY.into(), &[rows, NUMBERS])?.flatten_all()?.to_vec1()?)
     }
 
     fn parts(

@@ -105,7 +105,8 @@ impl Prepared {
             .map(|(workload, opened)| opened.place(workload, &machine))
             .collect::<Result<Vec<_>, _>>()?;
         check_lengths(&scenario, &ready)?;
-        let tenants = scenario.workloads.iter().map(tenant).collect::<Result<Vec<_>, _>>()?;
+        let workloads = scenario.workloads.iter().zip(&ready);
+        let tenants = workloads.map(tenant).collect::<Result<Vec<_>, _>>()?;
         tierwise_core::tenant::check(&tenants, &machine.topology())?;
         let has_slo = tenants.iter().any(|tenant| tenant.slo.is_some());
         let learning = if has_slo {
@@ -370,7 +371,7 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let loaded = LoadedTrace::read(source, until, shape).map_err(|error| match error {
+        let mut loaded = LoadedTrace::read(source, until, shape).map_err(|error| match error {
             LoadError::Trace(error) => error.into(),
             error => impossible(workload, error),
         })?;
@@ -378,6 +379,11 @@ impl Opened {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";
             return Err(impossible(workload, why));
+        }
+        if let Some(mark) = &workload.run_from
+            && !loaded.run_from(mark)
+        {
+            return Err(unknown_mark(workload, "run_from", mark, &loaded));
         }
         match until {
             Some(mark) if !loaded.ends_at_mark => {
@@ -405,13 +411,14 @@ impl Opened {
             || workload.loops > 1
             || workload.merge > 1
             || workload.huge_pages
+            || workload.run_from.is_some()
         {
             return Err(impossible(
                 workload,
                 format!(
-                    "granule, footprint, scale, loops, merge and huge_pages need a workload that \
-                     fits into memory (at most {MAX_ROWS_KEPT} rows); give the generator the \
-                     footprint, windows and order instead"
+                    "granule, footprint, scale, loops, merge, run_from and huge_pages need a \
+                     workload that fits into memory (at most {MAX_ROWS_KEPT} rows); give the \
+                     generator the footprint, windows and order instead"
                 ),
             ));
         }
@@ -451,9 +458,16 @@ impl Opened {
     }
 }
 
-fn tenant(workload: &WorkloadSpec) -> Result<TenantSpec, SimError> {
+fn tenant((workload, ready): (&WorkloadSpec, &Ready)) -> Result<TenantSpec, SimError> {
     let profile = workload.profile.as_deref().map(read_profile).transpose()?;
-    Ok(TenantSpec { profile, ..workload.tenant() })
+    let full_load = match (&workload.source, ready) {
+        (WorkloadSource::Service(spec), Ready::Service(service)) => {
+            let (loads, stores) = service.mix.misses();
+            Some(spec.max_per_second * (loads + stores))
+        }
+        _ => None,
+    };
+    Ok(TenantSpec { profile, full_load, ..workload.tenant() })
 }
 
 fn measured_from(workload: &WorkloadSpec, program: &LoadedTrace) -> Result<usize, SimError> {

@@ -61,6 +61,9 @@ pub struct WorkloadSpec {
     pub threads: u32,
     /// Runs of the measured part. At least 1.
     pub loops: u32,
+    /// The mark at which it starts to run, with the memory that it had there in place; `None`: its
+    /// recorded start.
+    pub run_from: Option<String>,
     /// The mark at which the measured part starts and to which loops return; `None`: the start.
     pub measure_from: Option<String>,
     /// The mark at which the workload ends (a server's shutdown, for example); `None`: the last
@@ -98,6 +101,7 @@ impl WorkloadSpec {
             footprint: None,
             threads: 1,
             loops: 1,
+            run_from: None,
             measure_from: None,
             measure_to: None,
             start: Duration::ZERO,
@@ -108,7 +112,7 @@ impl WorkloadSpec {
         }
     }
 
-    /// Its tenant spec for the engine, without its profile.
+    /// Its tenant spec for the engine, without its profile and its full load, which need files.
     pub fn tenant(&self) -> TenantSpec {
         TenantSpec {
             name: self.name.clone(),
@@ -118,6 +122,7 @@ impl WorkloadSpec {
             floors: self.floors.clone(),
             caps: self.caps.clone(),
             profile: None,
+            full_load: None,
         }
     }
 }

@@ -32,13 +32,14 @@ const OF_PATTERNS: [(&str, &[&str]); 11] = [
 ];
 
 /// Keys of a workload that shape recorded or generated windows, of which a service has none.
-const OF_WINDOWS: [&str; 9] = [
+const OF_WINDOWS: [&str; 10] = [
     "merge",
     "dilation",
     "scale",
     "threads",
     "footprint",
     "loops",
+    "run_from",
     "measure_from",
     "measure_to",
     "huge_pages",

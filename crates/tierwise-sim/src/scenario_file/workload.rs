@@ -46,6 +46,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
         threads: section.whole_or("threads", 1, 1..=4096)? as u32,
         footprint: section.bytes("footprint")?,
         loops: section.whole_or("loops", 1, 1..=MAX)? as u32,
+        run_from: section.text("run_from")?.map(str::to_owned),
         measure_from: section.text("measure_from")?.map(str::to_owned),
         measure_to: section.text("measure_to")?.map(str::to_owned),
         start,

@@ -41,6 +41,14 @@
 //!   7 changes every 20 s and Figure 5 has partitions that follow it. So the agents act more often
 //!   than best-effort tenants are annealed: every second, the shortest time in which a service
 //!   answers enough requests for a 99th percentile at its lowest load.
+//! - *The access count* of the state is absolute: accesses per second, over those under the
+//!   tenant's highest load, as a network's input must be about one. The scale is the tenant's
+//!   [`full_load`](crate::tenant::TenantSpec::full_load), measured like a profile, so that a fifth
+//!   of the highest load reads as a fifth from the first second. Without it, it is the maximum so
+//!   far.
+//! - *The guard.* The paper's agents meet every SLO; one that errs must not cost a service its SLO
+//!   for longer than an interval. After a violation the partition grows by the largest step in each
+//!   interval until ten seconds have passed without one, whatever the agent says.
 //! - *The reward* of an action is for the usage ratio and the worst P99 in the interval that
 //!   follows it. An interval without requests has no P99, and the agent learns nothing from it.
 //!
@@ -198,9 +206,11 @@ impl Mtat {
                 // The model was read when the partitioner was made. If its file was removed since,
                 // an untrained agent is better than none.
                 let agent = learning.agent(model, seed ^ index as u64);
+                let full_load = ctx.specs.get(index).and_then(|spec| spec.full_load);
                 Critical::new(
                     agent.or_else(|_| learning.agent(None, seed ^ index as u64)).ok(),
                     slo,
+                    full_load.filter(|rate| rate.is_finite()).unwrap_or(0.0),
                 )
             });
             let (held, resident) = (ctx.usage(tenant, TierId::FASTEST), ctx.resident(tenant));

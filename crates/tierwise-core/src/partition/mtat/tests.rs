@@ -18,6 +18,7 @@ const SECOND: u64 = 1_000_000_000;
 struct Scripted {
     action: Arc<Mutex<f64>>,
     learned: Arc<Mutex<Vec<Experience>>>,
+    guarded: bool,
 }
 
 impl Agent for Scripted {
@@ -26,6 +27,9 @@ impl Agent for Scripted {
     }
     fn learn(&mut self, experience: Experience) {
         self.learned.lock().unwrap().push(experience);
+    }
+    fn is_guarded(&self) -> bool {
+        self.guarded
     }
     fn experience(&self) -> u64 {
         self.learned.lock().unwrap().len() as u64
@@ -141,6 +145,49 @@ fn agent_learns_its_last_actions_reward() {
     assert_eq!(interval(8, 32, Some(21), [100, 0]), Some(learned));
     assert_eq!(interval(8, 32, None, [0, 0]), Some(learned), "no request: nothing to learn");
     assert_eq!(scripted.learned.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn load_is_relative_to_full_load() {
+    let load = |full_load, accesses: [u64; 2]| {
+        let scripted = Scripted::default();
+        let spec = TenantSpec { full_load, ..critical() };
+        let mut made = Made::new(scripted.clone(), vec![spec], SLOW);
+        for accesses in accesses {
+            let reading = made.reads(0, 10, 30);
+            (reading.p99, reading.misses) = (Some(Duration::from_millis(1)), vec![accesses, 0]);
+            made.partition(1);
+        }
+        scripted.learned.lock().unwrap()[0].next.load
+    };
+    assert_eq!(load(Some(400.0), [100, 100]), 0.25, "from the first interval on");
+    assert_eq!(load(Some(400.0), [800, 100]), 0.125, "a higher one was seen");
+    assert_eq!(load(None, [100, 100]), 1.0);
+    assert_eq!(load(Some(f64::NAN), [400, 100]), 0.25);
+}
+
+/// The largest step is five pages.
+#[test]
+fn guard_grows_a_late_tenants_partition() {
+    let grown = |guarded| {
+        let scripted = Scripted { guarded, ..Scripted::default() };
+        *scripted.action.lock().unwrap() = -1.0;
+        let mut made = Made::new(scripted.clone(), vec![critical()], SLOW);
+        let mut after = |p99| {
+            let reading = made.reads(0, 20, 60);
+            (reading.p99, reading.misses) = (Some(Duration::from_millis(p99)), vec![1, 1]);
+            made.partition(1)[0].floor.0
+        };
+        let mut pages = vec![after(20), after(21)];
+        pages.extend((0..10).map(|_| after(1)));
+        let actions = scripted.learned.lock().unwrap().iter().map(|e| e.action).sum::<f64>();
+        (pages, actions)
+    };
+    let (pages, actions) = grown(true);
+    assert_eq!(pages, [15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 60]);
+    assert_eq!(actions, 9.0, "it learns from what was done");
+    let (pages, _) = grown(false);
+    assert_eq!(pages[..4], [15, 10, 5, 0]);
 }
 
 /// 100 pages less 6 are divided evenly, 47 each; a step is 1/32 of the tier, 3 pages.

@@ -49,8 +49,9 @@ fn loaded_learner_keeps_weights_and_answers() {
 fn a_loaded_learner_goes_on_learning() {
     let (config, learner) = trained();
     let mut loaded = Sac::from_bytes(&learner.to_bytes().unwrap(), &config, 5).unwrap();
+    assert_eq!(loaded.len(), 100);
     live(&mut loaded, 100);
-    assert_eq!(loaded.steps(), 3);
+    assert_eq!((loaded.len(), loaded.steps()), (200, 6), "it needs no new transitions to start");
     assert_ne!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
 }
 
@@ -82,6 +83,20 @@ fn non_finite_numbers_are_refused_by_place() {
     let spoilt = Tensor::new(&[0.0_f32, f32::NAN], &Device::Cpu).unwrap();
     let text = message(with("actor.2.bias", Some(spoilt)));
     assert!(text.contains("`actor.2.bias` is NaN at place 1"), "{text}");
+}
+
+#[test]
+fn replay_keeps_order_and_is_checked() {
+    let config = SacConfig { replay_capacity: 110, ..SacConfig::default() };
+    let mut learner = Sac::new(&config, 5).unwrap();
+    live(&mut learner, 150);
+    let bytes = learner.to_bytes().unwrap();
+    assert_eq!(Sac::from_bytes(&bytes, &config, 5).unwrap().to_bytes().unwrap(), bytes);
+    let row = Tensor::new(&[[0.1_f32, 0.2, 0.3, 0.0, 5000.0, 0.1, 0.2, 0.3, 0.0]], &Device::Cpu);
+    let text = message(with("replay", Some(row.unwrap())));
+    assert!(text.contains("`replay` is a number in row 0 that is too large"), "{text}");
+    let without = with("replay", None).unwrap();
+    assert!(without.is_empty());
 }
 
 #[test]

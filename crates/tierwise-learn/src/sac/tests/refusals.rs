@@ -80,6 +80,7 @@ fn diverging_step_is_refused_and_undone() {
     bytes = safetensors::serialize(&tensors, None).unwrap();
     let mut learner = Sac::from_bytes(&bytes, &config, 1).unwrap();
     live(&mut learner, 80);
+    bytes = learner.to_bytes().unwrap();
     let error = learner.train_once().unwrap_err();
     assert!(matches!(error, SacError::Diverged { loss: "critic", .. }), "{error}");
     assert_eq!(learner.to_bytes().unwrap(), bytes);

@@ -141,8 +141,8 @@ class EMT:
 
     @staticmethod
     def start(mask: int, mem_pressure: int | str, sample_interval: float) -> None:
-        """Demotes to the nodes of a mask (bit n is node n) while less than mem_pressure is free on
-        the others. `sample_interval` is in seconds.
+        """Demotes to the nodes of a mask (bit n is node n), to promote pages and leave mem_pressure
+        free on the others. `sample_interval` is in seconds.
 
         It uses the growth counter on an interpreter that has it, and else tierwise.emt's own
         signal, which sees at least as many uses.

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--mem-pressure",
         default="1GiB",
-        help="free memory of the fast nodes below which pages move (default 1GiB)",
+        help="free memory of the fast nodes that promotions leave (default 1GiB)",
     )
     run.add_argument(
         "--sample-interval",

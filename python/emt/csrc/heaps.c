@@ -294,7 +294,7 @@ static void *note_malloc(void *context, size_t size)
 }
 
 /* True if OBJ and MEM leave larger blocks to RAW as they are. Debugging allocators make them
- * larger, and the C library's ask nobody. */
+ * larger, and the C library's ask no other. */
 static bool is_pymalloc(void)
 {
     PyMemAllocatorEx noting = original[RAW];

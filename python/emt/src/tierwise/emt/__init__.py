@@ -223,7 +223,7 @@ def cold() -> Block:
     lists have memory of a time before.
 
     Raises:
-        Unavailable: As `segregate`, which it calls if nobody has.
+        Unavailable: As `segregate`, which it calls unless that was done.
     """
     return _block("cold")
 

@@ -42,7 +42,8 @@ fn reading() -> impl Strategy<Value = KernelReading> {
     let class =
         (duration(), number()).prop_map(|(idle, pages)| IdlePages { idle, pages: Pages(pages) });
     let pages = (number(), number(), number(), number(), prop::collection::vec(class, 0..6));
-    (counters, pages).prop_map(|(counters, (free, restored, held, slow, fast))| {
+    (counters, pages, duration()).prop_map(|(counters, pages, counting)| {
+        let (free, restored, held, slow, fast) = pages;
         let (promoted, candidates, demoted, faults, poisoned) = counters;
         let (free, restored, held, slow) = (Pages(free), Pages(restored), Pages(held), Pages(slow));
         KernelReading {
@@ -52,10 +53,12 @@ fn reading() -> impl Strategy<Value = KernelReading> {
             faults,
             poisoned,
             free,
+            available: free.min(held),
             restored,
             held,
             slow,
             fast,
+            counting,
         }
     })
 }

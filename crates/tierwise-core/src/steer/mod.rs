@@ -18,8 +18,10 @@
 //!
 //! **Gap.** Two generations are [`LONG_GAP`] apart. Few pages may be idle for so long
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
-//! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. If
-//! pages are idle for the short gap by chance alone, the effect of a scan shows it ([`scan`]).
+//! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages in
+//! use may be idle for the short gap by chance, so the first scan of a later series has few places
+//! ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]). Each time that the short
+//! gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -46,7 +48,7 @@
 //! (`kswapd_shrink_node`). So idle pages are demoted before each scan, as many as it is expected to
 //! find candidates by the same part, and at least as many as found no room in the last scan. During
 //! a scan as many are demoted as the next reading is expected to show, which is what the last one
-//! showed. Free pages count. Pages that may be idle by chance are not demoted ahead: no scan may
+//! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see. Pages that may be idle by chance are not demoted ahead: no scan may
 //! find others for their places. A series that ends leaves no room: free pages that nothing is
 //! promoted to are lost fast memory.
 //!
@@ -121,6 +123,10 @@ pub const SHORT_GAP: Duration = Duration::from_millis(100);
 /// Of the B+ tree's pages 4 to 13 % were idle. Twice [`MIN_VICTIMS`], the least for a scan.
 pub const FEW_IDLE: f64 = 1.0 / 8.0;
 
+/// The times in a row after which the short gap is not tried less often any more: one count in
+/// eight, which is once in some minutes where counts are a minute apart at most.
+const MOST_IN_VAIN: u32 = 3;
+
 /// The idle time from which a page is certainly a victim: longer than one gap, and shorter than
 /// from one count of the idle pages to the end of the next, which is two gaps and a reading. The
 /// kernel keeps four generations, so pages that were idle before, too, cannot be told from these.
@@ -176,7 +182,10 @@ pub struct KernelReading {
     pub poisoned: u64,
     /// Base pages of the fastest tier that are free above the kernel's high watermark.
     pub free: Pages,
-    /// Those of them between the high and the promo watermark. Promotions may use them, and kswapd
+    /// Those of them that the kernel sees when it looks for room: pages on the CPUs' own lists are
+    /// free, but not for `zone_watermark_ok`.
+    pub available: Pages,
+    /// Those of the free ones between the high and the promo watermark. Promotions may use them, and kswapd
     /// then demotes as many others.
     pub restored: Pages,
     /// Base pages of the tenants in the fastest tier.
@@ -186,6 +195,8 @@ pub struct KernelReading {
     /// All base pages of the fastest tier that the kernel can demote, by the time for which they
     /// are idle: zero for those in use.
     pub fast: Vec<IdlePages>,
+    /// CPU time of counting idle pages since the last reading.
+    pub counting: Duration,
 }
 
 /// The settings of the kernel's tiering.
@@ -241,12 +252,14 @@ pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> Promot
 }
 
 /// The victims if pages are victims that are idle for `least`. The shortest idle time is that of
-/// all idle pages: a short threshold distinguishes hot pages best, whichever they displace.
+/// all idle pages: a short threshold distinguishes hot pages best, whichever they displace. It is
+/// not that of a few pages, which other control groups may have.
 fn victims_idle_for(reading: &KernelReading, least: Duration) -> PromotionVictims {
     let enough = (total(reading) as f64 * MIN_VICTIMS).max(1.0);
     let mut idle: Vec<&IdlePages> =
         reading.fast.iter().filter(|c| c.idle >= MIN_IDLE && c.pages > Pages(0)).collect();
     idle.sort_by_key(|class| Reverse(class.idle));
+    let shortest = shortest(&idle, enough);
     let classes = idle.iter().filter(|class| class.idle >= least);
     // Free pages are idle for longest.
     let mut pages = reading.free.saturating_sub(reading.restored).0;
@@ -257,13 +270,25 @@ fn victims_idle_for(reading: &KernelReading, least: Duration) -> PromotionVictim
             long = Some(class.idle);
         }
     }
-    match (idle.last(), long) {
-        (_, None) => PromotionVictims::default(),
-        (None, Some(_)) => PromotionVictims { pages: Pages(pages), idle: None },
-        (Some(shortest), Some(long)) => {
-            PromotionVictims { pages: Pages(pages), idle: Some((shortest.idle, long)) }
+    match long {
+        None => PromotionVictims::default(),
+        Some(long) => {
+            PromotionVictims { pages: Pages(pages), idle: shortest.map(|short| (short, long)) }
         }
     }
+}
+
+/// The idle time of the pages that are idle for the shortest time, as soon as they are `enough`.
+/// The longest of all if they are not, and `None` without idle pages. `idle` starts with the
+/// longest time.
+fn shortest(idle: &[&IdlePages], enough: f64) -> Option<Duration> {
+    let mut pages = 0_u64;
+    let shorter = idle.iter().rev();
+    let found = shorter.into_iter().find(|class| {
+        pages = pages.saturating_add(class.pages.0);
+        pages as f64 >= enough
+    });
+    found.or(idle.first()).map(|class| class.idle)
 }
 
 /// The pages of the fast tier that are idle for a time.
@@ -285,6 +310,8 @@ pub struct Steering {
     victims: PromotionVictims,
     /// Those that are certainly victims.
     certain: Pages,
+    /// All idle and free base pages.
+    idle: Pages,
     scanning: Scanning,
     /// The threshold of the present or last pass.
     scanned_with: Duration,
@@ -296,11 +323,17 @@ pub struct Steering {
     room: Pages,
     /// The time between the two generations of the next count.
     gap: Duration,
+    /// The times in a row that the short gap showed no victim.
+    in_vain: u32,
+    /// The counts until the short gap is tried again.
+    until_short: u32,
     /// The idle pages are counted once more, because the last count left it in doubt whether there
     /// are victims, or had too long a gap.
     in_doubt: bool,
     /// The first series of scans has ended.
     has_scanned: bool,
+    /// CPU time of counting idle pages for the present series.
+    counting: Duration,
     last: Option<Last>,
     /// The start of the kernel's present second. It is known to one reading: it is assumed too late
     /// rather than too early, because a rate that allows too little loses a scan.
@@ -337,14 +370,18 @@ impl Steering {
             threshold: MIN_THRESHOLD,
             victims: PromotionVictims::default(),
             certain: Pages(0),
+            idle: Pages(0),
             scanning: Scanning::new(costs),
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
             density: 1.0,
             room: Pages(0),
             gap: LONG_GAP,
+            in_vain: 0,
+            until_short: 0,
             in_doubt: false,
             has_scanned: false,
+            counting: Duration::ZERO,
             last: None,
             second: None,
             stock: f64::INFINITY,
@@ -401,6 +438,16 @@ impl Steering {
         self.in_doubt || self.scanning.wants_count()
     }
 
+    /// Returns true within a series of scans. Counts of the idle pages are a part of its cost then.
+    pub fn is_in_series(&self) -> bool {
+        !self.scanning.is_paused()
+    }
+
+    /// The part of the machine's CPU time that counts of the idle pages may take.
+    pub fn counting(&self) -> f64 {
+        self.scanning.counting()
+    }
+
     /// The time between the two generations of the next count of the idle pages.
     pub fn age_gap(&self) -> Duration {
         self.gap
@@ -423,26 +470,40 @@ impl Steering {
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading, !self.has_scanned, self.gap);
             self.certain = victims_idle_for(reading, confirmed(self.gap)).pages;
+            let free = reading.free.saturating_sub(reading.restored).0;
+            self.idle = Pages(idle_for(reading, MIN_IDLE).saturating_add(free));
         }
         if reading.slow > Pages(0) {
             self.density = 1.0 + reading.held.0 as f64 / reading.slow.0 as f64;
         }
         let is_certain = is_fresh && !self.counts_again(now, reading);
+        if self.is_in_series() {
+            self.counting = self.counting.saturating_add(reading.counting);
+        }
         let found = self.follow_counters(now, reading);
         let conditions = Conditions {
-            victims: self.victims,
+            free: reading.free.saturating_sub(reading.restored),
+            idle: self.idle,
             places: self.places(),
             threshold: self.scanned_with,
             is_longer: self.threshold > self.scanned_with,
             fast: Pages(total(reading)),
             slow: reading.slow,
+            counting: self.counting,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
         let lost = self.scanning.without_room(self.limit());
         let was_paused = self.scanning.is_paused();
+        let was_judged = is_certain && self.scanning.wants_count();
         let step = self.scanning.update(now, counts, &conditions, is_certain);
         self.has_scanned |= !was_paused && self.scanning.is_paused();
+        if was_judged {
+            self.counting = Duration::ZERO;
+            if self.gap == SHORT_GAP && self.scanning.is_paused() {
+                self.follow_short_series();
+            }
+        }
         match step {
             Step::Started => self.threshold = self.bounds().0,
             Step::Ended { took, candidates, poisoned } => {
@@ -460,9 +521,9 @@ impl Steering {
                 let left = self.granted.0.saturating_sub(self.scanning.promoted(&counts));
                 Pages(found.min(left))
             } else {
-                self.grant(now, reading).max(lost)
+                self.grant(now, reading, step == Step::Started).max(lost)
             };
-            self.room = wanted.min(self.certain).saturating_sub(reading.free);
+            self.room = wanted.min(self.certain).saturating_sub(reading.available);
         }
         self.course()
     }
@@ -492,18 +553,41 @@ impl Steering {
     /// Chooses the gap of the next count before a series of scans. A series is judged by counts
     /// with one gap.
     fn choose_gap(&mut self, reading: &KernelReading) {
-        if self.has_few(reading, &self.victims) {
+        let finds_none = self.victims.pages == Pages(0);
+        if self.has_few(reading, &self.victims) && self.until_short == 0 {
             self.gap = SHORT_GAP;
             self.in_doubt = true;
             self.victims = PromotionVictims::default();
-        } else if self.victims.pages == Pages(0) {
-            self.gap = LONG_GAP;
+        } else if self.gap == LONG_GAP {
+            self.until_short = self.until_short.saturating_sub(1);
+        } else if finds_none {
+            self.leave_short_gap();
         }
     }
 
+    /// Handles the end of a series of scans with the short gap.
+    fn follow_short_series(&mut self) {
+        if self.scanning.has_gained() {
+            self.in_vain = 0;
+        } else {
+            self.leave_short_gap();
+        }
+    }
+
+    /// Returns to the long gap, and tries the short one half as often from now on.
+    fn leave_short_gap(&mut self) {
+        self.gap = LONG_GAP;
+        self.until_short = (1 << self.in_vain) - 1;
+        self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
+    }
+
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
-    fn grant(&mut self, now: Timestamp, reading: &KernelReading) -> Pages {
+    fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
+        if is_first && self.has_scanned && self.gap == SHORT_GAP {
+            let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
+            self.granted = self.granted.min(Pages(few));
+        }
         let second = self.second.filter(|second| !second.is_over(now));
         self.counted =
             second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));

@@ -9,31 +9,37 @@
 //! the fast tier, there is no pass.
 //!
 //! The next count of the idle pages shows the gain of a pass. A promoted page takes the place of an
-//! idle one, or a free one. If it is used, there is one idle or free page less, one victim. If the
-//! promoted pages were accessed by chance, they are idle themselves, and the victims are as many as
-//! before. The victims vary by themselves. So the effect is computed over as many passes as have
-//! promoted [`EVIDENCE`] of the fast tier, and is 1 before the first such number. By each pass, the
-//! next one is judged:
+//! idle one, or a free one. If it is used, there is one idle or free page less. If the
+//! promoted pages were accessed by chance, they are idle themselves, and as many are idle as before.
+//! All idle and free pages count for this, whichever of them are victims. They vary by themselves.
+//! So the effect is computed over as many passes as have promoted [`EVIDENCE`] of the fast tier, and
+//! is 1 before the first such number. By each pass, the next one is judged:
 //!
 //! ```text
-//! effect = (victims before these passes - victims now) / promoted by them    (between 0 and 1)
+//! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
 //! next   = candidates - promoted + promoted / e              (at most the places that are left)
-//! gain   = effect * next * horizon * m * saved / (2 * threshold)
-//! cost   = faults * fault + 2 * next * copy
+//! gain   = (2 * free + effect * (next - free)) * horizon * m * saved / (2 * threshold)
+//! cost   = faults * fault + (2 * next - free) * copy + the time of counting idle pages
 //! ```
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
 //! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
-//! Half of that is the maximum rate of a displaced page. While the gain is at least the cost,
+//! Half of that is the maximum rate of a displaced page. `free` of the pages take a free place, and
+//! displace none: memory that kswapd has freed is used again. While the gain is at least the cost,
 //! another pass follows. Before it, as many idle pages are demoted as candidates found no free page
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
 //! [`MAX_SCANNING`] of the time since the last; without places there is no gain. If many more fast
 //! pages are idle than before, the workload has changed, and the next series starts when it is five
 //! times that part.
+//!
+//! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
+//! has changed before it, so it may change again: the next counts of the idle pages may take
+//! [`MAX_SCANNING`] of the time, too, until one starts no series. Other counts may take
+//! [`MAX_COUNTING`].
 
 use std::time::Duration;
 
-use super::{KernelReading, PromotionVictims, SteeringCosts};
+use super::{KernelReading, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
 /// Last-level misses per access to a page. The true number is between one and 64, the lines of a
@@ -48,14 +54,18 @@ pub const HORIZON: Duration = Duration::from_secs(60);
 /// The part of the machine's CPU time that passes may lose.
 pub const MAX_SCANNING: f64 = 0.01;
 
+/// The part of the machine's CPU time that counts of the idle pages may take where no scan gains:
+/// they walk the tenants' page tables.
+pub const MAX_COUNTING: f64 = 0.003;
+
 /// The factor by which a pause is shorter when the workload has changed.
 const CHANGED: f64 = 5.0;
 
-/// The part of the fast tier by which the victims must have grown for a workload to count as
+/// The part of the fast tier by which the idle pages must have grown for a workload to count as
 /// changed.
 const GROWN: f64 = 1.0 / 16.0;
 
-/// The part of the fast tier that must have been promoted for the victims to show an effect: as
+/// The part of the fast tier that must have been promoted for the idle pages to show an effect: as
 /// much as they vary by themselves.
 pub const EVIDENCE: f64 = GROWN;
 
@@ -108,12 +118,14 @@ impl Counts {
 /// The passes since the last pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Series {
-    /// Victims when the effect was last computed, or before the first pass.
-    victims: Pages,
+    /// Idle and free base pages when the effect was last computed, or before the first pass.
+    idle: Pages,
     /// Base pages promoted since then.
     promoted: u64,
     /// The part of the promoted pages that are in use, 0 to 1.
     effect: f64,
+    /// Base pages that the series has promoted and that were in use.
+    used: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -123,14 +135,17 @@ enum State {
     /// A pass that began with the counts `first` has ended, and is judged when the idle pages are
     /// counted.
     Judge { first: Counts, pass: Counts, took: Duration, series: Series },
-    /// A pause. At its start there were so many victims.
-    Off { since: Timestamp, pause: Duration, victims: Pages },
+    /// A pause. At its start so many base pages were idle or free.
+    Off { since: Timestamp, pause: Duration, idle: Pages },
 }
 
 /// The conditions of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conditions {
-    pub victims: PromotionVictims,
+    /// The free ones of the pages that promotions may displace.
+    pub free: Pages,
+    /// All base pages of the fastest tier that are idle or free.
+    pub idle: Pages,
     /// The victims that the rate allows to displace now.
     pub places: Pages,
     pub threshold: Duration,
@@ -140,6 +155,8 @@ pub(super) struct Conditions {
     pub fast: Pages,
     /// Base pages of the tenants in slower tiers.
     pub slow: Pages,
+    /// CPU time of counting idle pages since the last pass was judged.
+    pub counting: Duration,
 }
 
 impl Conditions {
@@ -166,12 +183,14 @@ pub(super) enum Step {
 pub(super) struct Scanning {
     costs: SteeringCosts,
     state: State,
+    /// The last series has gained, and no count since has found nothing to do.
+    has_gained: bool,
 }
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
-        Self { costs, state: State::Off { since, pause, victims: Pages(0) } }
+        Self { costs, state: State::Off { since, pause, idle: Pages(0) }, has_gained: false }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -204,6 +223,16 @@ impl Scanning {
         matches!(self.state, State::Judge { .. })
     }
 
+    /// True if the last series has gained, and no count since has found nothing to do.
+    pub(super) fn has_gained(&self) -> bool {
+        self.has_gained
+    }
+
+    /// The part of the machine's CPU time that counts of the idle pages may take.
+    pub(super) fn counting(&self) -> f64 {
+        if self.has_gained { MAX_SCANNING } else { MAX_COUNTING }
+    }
+
     /// Base pages that the present pass has promoted; zero without one.
     pub(super) fn promoted(&self, now: &Counts) -> u64 {
         match &self.state {
@@ -234,11 +263,10 @@ impl Scanning {
         of: &Conditions,
         is_fresh: bool,
     ) -> Step {
-        let victims = of.victims.pages;
         match self.state {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { first, pass, mut series, .. } if is_fresh => {
-                let before = series.victims.min(victims);
+                let before = series.idle.min(of.idle);
                 series.add(&pass, of);
                 // Pages that the pass poisoned last have their faults after its end.
                 let faults = counts.since(&first).faults;
@@ -246,21 +274,23 @@ impl Scanning {
                 // Without places there is nothing to gain: what the pass cost has to be earned.
                 let gain = if of.has_work() { gain } else { 0.0 };
                 let follows = of.has_work() && (gain >= cost || of.is_longer);
+                self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    State::Off { since: now, pause: self.pause_after(cost - gain), victims: before }
+                    State::Off { since: now, pause: self.pause_after(cost - gain), idle: before }
                 };
             }
-            State::Off { since, pause, victims: before } if is_fresh && of.has_work() => {
-                let grown = victims.0.saturating_sub(before.0) as f64;
+            State::Off { since, pause, idle: before } if is_fresh => {
+                let grown = of.idle.0.saturating_sub(before.0) as f64;
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
                 let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
-                if now.since(since) >= wait {
-                    let series = Series { victims, promoted: 0, effect: 1.0 };
+                if of.has_work() && now.since(since) >= wait {
+                    let series = Series { idle: of.idle, promoted: 0, effect: 1.0, used: 0.0 };
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
+                self.has_gained &= !self.may_start(now);
             }
             State::Judge { .. } | State::Off { .. } => {}
         }
@@ -294,9 +324,13 @@ impl Scanning {
         let left = pass.candidates.saturating_sub(pass.promoted) as f64;
         let missed = pass.promoted as f64 / std::f64::consts::E;
         let next = (left + missed).min(of.places.0 as f64);
+        let free = next.min(of.free.0 as f64);
         let misses = MISSES_PER_ACCESS / (2.0 * of.threshold.as_secs_f64().max(1e-9));
-        let gain = effect * next * HORIZON.as_secs_f64() * misses * saved.as_secs_f64();
-        let cost = pass.faults as f64 * fault.as_secs_f64() + 2.0 * next * copy.as_secs_f64();
+        let pages = 2.0 * free + effect * (next - free);
+        let gain = pages * HORIZON.as_secs_f64() * misses * saved.as_secs_f64();
+        let cost = pass.faults as f64 * fault.as_secs_f64()
+            + (2.0 * next - free) * copy.as_secs_f64()
+            + of.counting.as_secs_f64();
         (gain, cost)
     }
 
@@ -312,9 +346,10 @@ impl Series {
     fn add(&mut self, pass: &Counts, of: &Conditions) {
         self.promoted = self.promoted.saturating_add(pass.promoted);
         if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
-            let fewer = self.victims.saturating_sub(of.victims.pages).0 as f64;
+            let fewer = self.idle.saturating_sub(of.idle).0 as f64;
             let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
-            *self = Self { victims: of.victims.pages, promoted: 0, effect };
+            let used = self.used + effect * self.promoted as f64;
+            *self = Self { idle: of.idle, promoted: 0, effect, used };
         }
     }
 }
@@ -329,10 +364,6 @@ mod tests {
         fault: Duration::from_nanos(5000),
         cpus: 1.0,
     };
-    const IDLE: PromotionVictims = PromotionVictims {
-        pages: Pages(400),
-        idle: Some((Duration::from_millis(100), Duration::from_millis(100))),
-    };
 
     fn tenth(n: u64) -> Timestamp {
         Timestamp(n * 100_000_000)
@@ -340,12 +371,14 @@ mod tests {
 
     fn of(victims: u64) -> Conditions {
         Conditions {
-            victims: PromotionVictims { pages: Pages(victims), ..IDLE },
+            free: Pages(0),
+            idle: Pages(victims),
             places: Pages(victims),
             threshold: Duration::from_millis(50),
             is_longer: false,
             fast: Pages(1000),
             slow: Pages(9000),
+            counting: Duration::ZERO,
         }
     }
 
@@ -398,7 +431,7 @@ mod tests {
 
     #[test]
     fn few_promotions_show_no_effect_yet() {
-        let mut series = Series { victims: Pages(400), promoted: 0, effect: 1.0 };
+        let mut series = Series { idle: Pages(400), promoted: 0, effect: 1.0, used: 0.0 };
         let mut effect = |promoted, victims| {
             series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
             series.effect
@@ -508,6 +541,44 @@ mod tests {
     }
 
     #[test]
+    fn free_places_need_no_effect() {
+        let follows = |free| {
+            let mut scanning = Scanning::new(COSTS);
+            scanning.update(tenth(0), Counts::default(), &of(400), true);
+            let pass = Counts {
+                poisoned: 9000,
+                faults: 9000,
+                promoted: 300,
+                demoted: 300,
+                candidates: 340,
+            };
+            scanning.update(tenth(1), pass, &of(400), false);
+            scanning.update(tenth(2), pass, &of(400), false);
+            let as_idle_as_before = Conditions { free: Pages(free), ..of(400) };
+            scanning.update(tenth(3), pass, &as_idle_as_before, true);
+            scanning.is_on()
+        };
+        assert_eq!([follows(0), follows(100)], [false, true]);
+    }
+
+    #[test]
+    fn gain_is_followed_by_more_counts() {
+        let mut scanning = Scanning::new(COSTS);
+        let mut part = |n, counts, victims| {
+            scanning.update(tenth(n), counts, &of(victims), true);
+            scanning.counting()
+        };
+        assert_eq!(part(0, Counts::default(), 400), MAX_COUNTING);
+        let pass = Counts { poisoned: 9000, faults: 9000, promoted: 340, ..Counts::default() };
+        part(1, pass, 400);
+        part(2, pass, 400);
+        // 340 pages took the places of 340 idle ones. The pause is 4.5 s, or 0.9 s after a change.
+        assert_eq!(part(3, pass, 60), MAX_SCANNING);
+        assert_eq!(part(8, pass, 60), MAX_SCANNING, "no series could have started");
+        assert_eq!(part(20, pass, 60), MAX_COUNTING, "nothing has changed");
+    }
+
+    #[test]
     fn few_places_start_no_series() {
         let starts = |places| {
             let mut scanning = Scanning::new(COSTS);
@@ -558,7 +629,7 @@ mod tests {
     fn grown_victims_bring_the_next_series_forward() {
         let mut scanning = Scanning::new(COSTS);
         let (since, pause) = (tenth(0), Duration::from_secs(10));
-        scanning.state = State::Off { since, pause, victims: Pages(100) };
+        scanning.state = State::Off { since, pause, idle: Pages(100) };
         let mut at = |n, pages| {
             scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()

@@ -258,7 +258,8 @@ fn room_is_made_before_a_series() {
         let mut steering = Steering::new(COSTS);
         let fast = vec![class(0, 40_000), class(500, victims)];
         let (free, slow) = (Pages(free), Pages(40_000));
-        let reading = KernelReading { free, slow, fast, ..KernelReading::default() };
+        let reading =
+            KernelReading { free, available: free, slow, fast, ..KernelReading::default() };
         steering.update(second(0), &reading, true);
         let first = steering.room();
         steering.update(second(1), &reading, false);
@@ -270,6 +271,78 @@ fn room_is_made_before_a_series() {
     assert_eq!(room(9000, 30_000), (Pages(1000), Pages(0)), "beside the free pages");
     assert_eq!(room(20_000, 30_000), (Pages(0), Pages(0)));
     assert_eq!(room(0, 0), (Pages(0), Pages(0)));
+}
+
+#[test]
+fn pages_on_lists_are_no_room() {
+    let mut steering = Steering::new(COSTS);
+    let counted = KernelReading { slow: Pages(40_000), ..idle(500, 30_000) };
+    let reading = KernelReading { free: Pages(9000), available: Pages(2000), ..counted };
+    steering.update(second(0), &reading, true);
+    assert_eq!(steering.room(), Pages(8000));
+}
+
+#[test]
+fn few_pages_of_others_set_no_threshold() {
+    let fast = vec![class(0, 69_000), class(110, 1000), class(500, 30_000)];
+    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let course = Steering::new(COSTS).update(second(0), &reading, true);
+    assert_eq!(course.threshold, Duration::from_millis(500));
+}
+
+#[test]
+fn short_gap_in_vain_becomes_rare() {
+    let mut steering = Steering::new(COSTS);
+    let mut tries = Vec::new();
+    for n in 0..40 {
+        // Few pages are idle for the long gap, and none for the short one.
+        let ms = if steering.age_gap() == SHORT_GAP { 0 } else { 3000 };
+        steering.update(second(n), &idle(ms, 5000), true);
+        tries.extend((steering.age_gap() == SHORT_GAP).then_some(n));
+    }
+    assert_eq!(tries, [0, 2, 5, 10, 19, 28, 37]);
+}
+
+#[test]
+fn later_short_gap_series_start_small() {
+    let mut steering = Steering::new(COSTS);
+    steering.gap = SHORT_GAP;
+    let mut places = |n, has_scanned| {
+        steering.has_scanned = has_scanned;
+        let course = steering.update(second(n), &idle(200, 40_000), true);
+        assert!(course.scans);
+        let places = course.rate.unwrap();
+        steering.scanning = Scanning::new(COSTS);
+        places
+    };
+    // A sixteenth of the fast tier.
+    assert_eq!([places(0, false), places(100, true)], [Pages(40_000), Pages(6250)]);
+}
+
+#[test]
+fn short_gap_series_without_gain_is_left() {
+    let gap_after = |idle_pages| {
+        let mut steering = Steering::new(COSTS);
+        steering.gap = SHORT_GAP;
+        let before = KernelReading { slow: Pages(20_000), ..idle(200, 40_000) };
+        steering.update(second(0), &before, true);
+        let pass = |idle_pages| KernelReading {
+            promoted: 39_000,
+            candidates: 39_000,
+            poisoned: 20_000,
+            faults: 10_000_000,
+            slow: Pages(20_000),
+            ..idle(200, idle_pages)
+        };
+        steering.update(second(1), &pass(40_000), false);
+        steering.update(second(3), &pass(40_000), false);
+        assert!(steering.wants_count());
+        steering.update(second(4), &pass(idle_pages), true);
+        assert!(!steering.is_in_series());
+        (steering.age_gap(), steering.in_vain)
+    };
+    assert_eq!(gap_after(40_000), (LONG_GAP, 1), "as many are idle as before");
+    assert_eq!(gap_after(1000), (SHORT_GAP, 0));
 }
 
 #[test]
@@ -319,8 +392,8 @@ fn room_keeps_up_with_a_scan() {
     let first = KernelReading { slow: Pages(40_000), ..idle(500, 30_000) };
     steering.update(second(0), &first, true);
     let mut room = |tenth: u64, candidates, promoted, free| {
-        let free = Pages(free);
-        let reading = KernelReading { candidates, promoted, free, poisoned: 9, ..first.clone() };
+        let counted = KernelReading { candidates, promoted, poisoned: 9, ..first.clone() };
+        let reading = KernelReading { free: Pages(free), available: Pages(free), ..counted };
         steering.update(Timestamp(tenth * 100_000_000), &reading, false);
         steering.room().0
     };

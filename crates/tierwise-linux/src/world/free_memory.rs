@@ -2,8 +2,8 @@
 //!
 //! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu`]) are in no use, and the
 //! next allocation does not find them either. The engine therefore gets `MemFree` as free memory,
-//! and unmanaged memory without those pages. The lists are read only with each survey, because
-//! printing them costs the kernel much.
+//! and unmanaged memory without those pages. The lists are read only with each survey, or more rarely,
+//! because printing them costs the kernel much.
 
 use tierwise_core::observe::{TenantReading, TierReading};
 use tierwise_core::units::Pages;
@@ -38,8 +38,18 @@ impl FreeMemory {
         &self.free
     }
 
-    /// Reads free memory and the CPUs' lists, and computes unmanaged memory. The tenants' usage has
-    /// to be of the same time.
+    /// Those of them that are on no CPU's list.
+    pub fn unlisted(&self) -> &[Pages] {
+        &self.unlisted
+    }
+
+    /// Reads the CPUs' lists. [`FreeMemory::read`] has to follow.
+    pub fn read_lists(&mut self, roots: &Roots, host: &LinuxHost) {
+        host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
+    }
+
+    /// Reads free memory, and computes unmanaged memory. The tenants' usage and the CPUs' lists
+    /// have to be of the same time.
     ///
     /// # Errors
     /// A kernel file is damaged.
@@ -49,7 +59,6 @@ impl FreeMemory {
         host: &LinuxHost,
         tenants: &[TenantReading],
     ) -> Result<()> {
-        host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
         self.read(roots, host)?;
         for (i, known) in self.unmanaged.iter_mut().enumerate() {
             let held = tenants.iter().filter_map(|t| t.usage.get(i)).copied().sum::<Pages>();
@@ -108,6 +117,7 @@ mod tests {
         let (mut free_memory, listed) = (FreeMemory::default(), Pages(4 * 63));
         meminfo(&roots, 40 * KIB);
         let tenant = TenantReading { usage: vec![Pages(256)], ..TenantReading::default() };
+        free_memory.read_lists(&roots, &host);
         free_memory.survey(&roots, &host, &[tenant]).unwrap();
         let unused = Pages(40 * 256) + listed;
         assert_eq!(free_memory.free()[0], unused);
@@ -121,6 +131,7 @@ mod tests {
         free_memory.write(&mut tiers);
         assert_eq!((tiers[0].free, tiers[0].unmanaged), (Pages(30 * 256), unmanaged));
         assert_eq!(free_memory.free()[0], Pages(30 * 256) + listed);
+        free_memory.read_lists(&roots, &host);
         free_memory.survey(&roots, &host, &[]).unwrap();
         free_memory.write(&mut tiers);
         assert_eq!(tiers[0].unmanaged, unmanaged + Pages(11 * 256));

@@ -79,6 +79,11 @@ use unknown::UnknownTenants;
 /// group: a walk takes as long as a survey.
 const WALK_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Time between two readings of the CPUs' lists while only tenants are surveyed: no share follows
+/// from unmanaged memory then, and who needs the free pages reads the lists
+/// ([`LiveWorld::read_lists`]).
+const LISTS: Duration = Duration::from_secs(10);
+
 /// Longest wait between two rounds without a wake-up.
 pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
@@ -122,6 +127,8 @@ pub struct LiveWorld<C: Calls = HostKernel> {
     migrator: Migrator<C>,
     account: DaemonAccount,
     next_survey: Timestamp,
+    /// Time from which a survey of the tenants alone reads the CPUs' lists again.
+    next_lists: Timestamp,
     /// By tenant: the last reading, with the latencies and accesses reported since the last
     /// observation.
     tenants: Vec<TenantReading>,
@@ -164,6 +171,7 @@ impl<C: Calls> LiveWorld<C> {
             migrator: Migrator::new(calls, &config.limits),
             account,
             next_survey: Timestamp::ZERO,
+            next_lists: Timestamp::ZERO,
             tenants: Vec::new(),
             unknown: UnknownTenants::default(),
             reader: Reader::default(),
@@ -295,6 +303,17 @@ impl<C: Calls> LiveWorld<C> {
     /// included.
     pub fn free(&self) -> &[Pages] {
         self.free_memory.free()
+    }
+
+    /// Those of the free base pages that are on no CPU's list.
+    pub fn unlisted(&self) -> &[Pages] {
+        self.free_memory.unlisted()
+    }
+
+    /// Reads the CPUs' lists of free pages, between two observations.
+    pub fn read_lists(&mut self) {
+        self.free_memory.read_lists(&self.config.roots, &self.host);
+        self.next_lists = self.time() + LISTS;
     }
 
     /// Reads free memory again, between two observations.

@@ -7,7 +7,7 @@ use tierwise_core::observe::Observation;
 use tierwise_core::units::{TenantId, Timestamp};
 
 use super::survey::SurveyContext;
-use super::{LiveWorld, WorldEvent};
+use super::{LISTS, LiveWorld, WorldEvent};
 use crate::error::Result;
 use crate::fault::FaultScope;
 use crate::migrate::Calls;
@@ -127,9 +127,16 @@ impl<C: Calls> LiveWorld<C> {
 
     /// Adds the readings to the observation, and resets the counts since the last one.
     pub(super) fn hand_over(&mut self, out: &mut Observation) {
+        let now = self.time();
         let (roots, host) = (&self.config.roots, &self.host);
         let read = match std::mem::take(&mut self.surveyed) {
-            true => self.free_memory.survey(roots, host, &self.tenants),
+            true => {
+                if self.surveys_blocks || now >= self.next_lists {
+                    self.free_memory.read_lists(roots, host);
+                    self.next_lists = now + LISTS;
+                }
+                self.free_memory.survey(roots, host, &self.tenants)
+            }
             false => self.free_memory.read(roots, host),
         };
         self.account.faults.absorb(|| FaultScope::Machine, read);

@@ -170,6 +170,8 @@ impl Daemon {
             history.notice(0.0, format!("{}: {}", activity::verb(mode.0), mode.1));
         }
         world.set_dry_run(mode.0 != DaemonMode::Manage);
+        // Steering starts after the first round, which would survey all blocks in vain.
+        world.set_survey(!steers);
         world.set_tenants(setup::selectors(&options.config)?, true);
         world.set_services(setup::services(&options.config));
         let warm_start = WarmStart::start(&options, &mut world, &mut history);

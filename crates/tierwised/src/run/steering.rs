@@ -32,10 +32,6 @@ const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 /// state file first.
 const WORTH_A_CHANGE: f64 = 0.2;
 
-/// The part of the machine's CPU time that ageing may take: it walks the tenants' page tables. The
-/// list of all generations, whose length other users decide, may take as much.
-const MAX_AGEING: f64 = 0.003;
-
 /// The longest time between two ageings: a workload that changes is found within a minute.
 const MAX_AGE: Duration = Duration::from_secs(60);
 
@@ -74,6 +70,8 @@ struct Steered {
     /// By the last list of generations.
     fast: Vec<IdlePages>,
     read_at: Instant,
+    /// The last reading of the CPUs' lists of free pages.
+    lists_at: Instant,
     list_at: Instant,
     age_at: Instant,
     /// The first of two generations was made, at this cost.
@@ -99,11 +97,18 @@ impl Steered {
         roots: &Roots,
         world: &mut LiveWorld,
     ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
+        let before = thread_cpu();
         let is_fresh = self.find_idle_pages(roots, world)?;
+        let counting = thread_cpu().saturating_sub(before);
+        if is_fresh || self.course.scans && self.lists_at.elapsed() >= INTERVAL {
+            self.lists_at = Instant::now();
+            world.read_lists();
+        }
         // Idle pages that were demoted just now are free ones.
         world.read_free();
         self.last = VmstatCounters::read(roots)?;
-        let free = world.free().first().copied().unwrap_or_default();
+        let fastest = |pages: &[Pages]| pages.first().copied().unwrap_or_default();
+        let (free, unlisted) = (fastest(world.free()), fastest(world.unlisted()));
         let tiers = world.host().topology().tiers;
         let (kept, promo) = tiers
             .first()
@@ -121,10 +126,12 @@ impl Steered {
             faults: self.last.hint_faults,
             poisoned: self.last.poisoned,
             free: free.saturating_sub(kept),
+            available: unlisted.saturating_sub(kept),
             restored: promo.saturating_sub(kept),
             held: held(0..1),
             slow: held(1..usize::MAX),
             fast: self.fast.clone(),
+            counting,
         };
         Ok((reading, is_fresh))
     }
@@ -137,7 +144,8 @@ impl Steered {
         world: &LiveWorld,
     ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
-        let part = MAX_AGEING * self.costs.cpus;
+        // The list of all generations, whose length other users decide, may take as much.
+        let part = self.law.counting() * self.costs.cpus;
         let now = Instant::now();
         // What was spent before it was due is paid for, too.
         let after = |due: Instant, cost: Duration| {
@@ -152,7 +160,9 @@ impl Steered {
                 self.aged = Some(cost);
                 return Ok(false);
             };
-            self.age_at = after(self.age_at, first + cost);
+            // The series pays for the counts within it.
+            let due = if self.law.is_in_series() { now } else { self.age_at };
+            self.age_at = after(due, first + cost);
         }
         if counts || self.list_at <= Instant::now() {
             let before = thread_cpu();
@@ -320,6 +330,7 @@ impl Daemon {
             // The first reading is due at once.
             read_at: now.checked_sub(INTERVAL).unwrap_or(now),
             fast: Vec::new(),
+            lists_at: now,
             list_at: now,
             age_at: now,
             aged: None,

@@ -320,6 +320,16 @@ fn later_short_gap_series_start_small() {
 }
 
 #[test]
+fn short_gap_wants_much_hotter_pages() {
+    let threshold = |gap| {
+        let mut steering = Steering::new(COSTS);
+        steering.gap = gap;
+        steering.update(second(0), &idle(200, 40_000), true).threshold.as_millis()
+    };
+    assert_eq!([threshold(LONG_GAP), threshold(SHORT_GAP)], [200, 50]);
+}
+
+#[test]
 fn short_gap_series_without_gain_is_left() {
     let gap_after = |idle_pages| {
         let mut steering = Steering::new(COSTS);

@@ -30,7 +30,8 @@
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
 //! [`MAX_SCANNING`] of the time since the last; without places there is no gain. If many more fast
 //! pages are idle than before, the workload has changed, and the next series starts when it is five
-//! times that part.
+//! times that part. That holds if the promoted pages were used for [`SHORT_LIFE`]: a workload that
+//! changes faster is not worth following.
 //!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take
@@ -60,6 +61,11 @@ pub const MAX_COUNTING: f64 = 0.003;
 
 /// The factor by which a pause is shorter when the workload has changed.
 const CHANGED: f64 = 5.0;
+
+/// The time for which promoted pages must be used for the next change to be followed at once. A
+/// series takes seconds, in which pages that are hot for 3.5 s (the lab's zigzag) are half over;
+/// those of stairs are hot for ten. Chosen by these two.
+const SHORT_LIFE: Duration = Duration::from_secs(5);
 
 /// The part of the fast tier by which the idle pages must have grown for a workload to count as
 /// changed.
@@ -136,7 +142,8 @@ enum State {
     /// counted.
     Judge { first: Counts, pass: Counts, took: Duration, series: Series },
     /// A pause. At its start so many base pages were idle or free.
-    Off { since: Timestamp, pause: Duration, idle: Pages },
+    /// The pages promoted before it were soon idle.
+    Off { since: Timestamp, pause: Duration, idle: Pages, was_short: bool },
 }
 
 /// The conditions of a pass.
@@ -190,7 +197,8 @@ pub(super) struct Scanning {
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
-        Self { costs, state: State::Off { since, pause, idle: Pages(0) }, has_gained: false }
+        let state = State::Off { since, pause, idle: Pages(0), was_short: false };
+        Self { costs, state, has_gained: false }
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -278,19 +286,24 @@ impl Scanning {
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    State::Off { since: now, pause: self.pause_after(cost - gain), idle: before }
+                    let pause = self.pause_after(cost - gain);
+                    State::Off { since: now, pause, idle: before, was_short: false }
                 };
             }
-            State::Off { since, pause, idle: before } if is_fresh => {
+            State::Off { since, pause, idle: before, was_short } if is_fresh => {
                 let grown = of.idle.0.saturating_sub(before.0) as f64;
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
-                let wait = if has_changed { pause.div_f64(CHANGED) } else { pause };
+                let is_early = self.has_gained && now.since(since) < SHORT_LIFE;
+                let was_short = was_short || has_changed && is_early;
+                let is_followed = has_changed && !was_short;
+                let wait = if is_followed { pause.div_f64(CHANGED) } else { pause };
                 if of.has_work() && now.since(since) >= wait {
                     let series = Series { idle: of.idle, promoted: 0, effect: 1.0, used: 0.0 };
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
-                self.has_gained &= !self.may_start(now);
+                self.state = State::Off { since, pause, idle: before, was_short };
+                self.has_gained &= !was_short && !self.may_start(now);
             }
             State::Judge { .. } | State::Off { .. } => {}
         }
@@ -579,6 +592,24 @@ mod tests {
     }
 
     #[test]
+    fn short_lived_pages_are_not_followed() {
+        let starts = |gained, changed_at: u64| {
+            let mut scanning = Scanning::new(COSTS);
+            let (since, pause) = (tenth(0), Duration::from_secs(20));
+            scanning.state = State::Off { since, pause, idle: Pages(100), was_short: false };
+            scanning.has_gained = gained;
+            (0..400).find(|&n| {
+                let idle = if n < changed_at { 100 } else { 300 };
+                scanning.update(tenth(n), Counts::default(), &of(idle), true);
+                scanning.is_on()
+            })
+        };
+        // A fifth of the pause, unless pages that gained were idle within five seconds.
+        assert_eq!([starts(false, 30), starts(true, 60)], [Some(40), Some(60)]);
+        assert_eq!(starts(true, 30), Some(200));
+    }
+
+    #[test]
     fn few_places_start_no_series() {
         let starts = |places| {
             let mut scanning = Scanning::new(COSTS);
@@ -629,7 +660,7 @@ mod tests {
     fn grown_victims_bring_the_next_series_forward() {
         let mut scanning = Scanning::new(COSTS);
         let (since, pause) = (tenth(0), Duration::from_secs(10));
-        scanning.state = State::Off { since, pause, idle: Pages(100) };
+        scanning.state = State::Off { since, pause, idle: Pages(100), was_short: false };
         let mut at = |n, pages| {
             scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()

@@ -85,11 +85,35 @@ pub struct Engine {
     cut: Vec<MoveOutcome>,
     /// The outcomes being handled, cuts included; kept for its memory.
     outcomes: Vec<MoveOutcome>,
-    /// The signals, placement and caps of the last plan returned.
-    last_settings: Option<(Signals, Placement, Vec<Cap>)>,
+    /// The settings of the last plan returned.
+    last_settings: Option<Settings>,
     /// True until a plan answers the last observation.
     due: bool,
     metrics: Metrics,
+}
+
+/// What holds from a plan on until the next.
+#[derive(Debug, Clone, Default)]
+struct Settings {
+    signals: Signals,
+    placement: Placement,
+    caps: Vec<Cap>,
+    sparse: Vec<(TenantId, u32)>,
+}
+
+impl Settings {
+    fn are_those_of(&self, plan: &MigrationPlan) -> bool {
+        self.signals == plan.signals
+            && self.placement == plan.placement
+            && self.caps == plan.caps
+            && self.sparse == plan.sparse
+    }
+
+    fn copy(&mut self, plan: &MigrationPlan) {
+        (self.signals, self.placement) = (plan.signals, plan.placement);
+        self.caps.clone_from(&plan.caps);
+        self.sparse.clone_from(&plan.sparse);
+    }
 }
 
 impl Engine {
@@ -290,14 +314,9 @@ impl Engine {
         self.metrics.scan.cleared += plan.scan.cleared;
         self.metrics.poisoned += plan.poison.iter().map(|r| u64::from(r.count)).sum::<u64>();
         let last = self.last_settings.as_ref();
-        let changed = last.is_none_or(|(signals, placement, caps)| {
-            *signals != plan.signals || *placement != plan.placement || *caps != plan.caps
-        });
+        let changed = last.is_none_or(|last| !last.are_those_of(plan));
         if changed {
-            let new = || (plan.signals, plan.placement, Vec::new());
-            let last = self.last_settings.get_or_insert_with(new);
-            (last.0, last.1) = (plan.signals, plan.placement);
-            last.2.clone_from(&plan.caps);
+            self.last_settings.get_or_insert_default().copy(plan);
         }
         let something = changed
             || !plan.moves.is_empty()

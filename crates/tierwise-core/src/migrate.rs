@@ -128,6 +128,9 @@ pub struct MigrationPlan {
     pub placement: Placement,
     /// The tenants' limits from now on. Tenants and tiers that are not named have none.
     pub caps: Vec<Cap>,
+    /// Tenants of which few samples suffice from now on, with their misses per sample. A world that
+    /// samples whole CPUs need not read them.
+    pub sparse: Vec<(TenantId, u32)>,
     /// The scans that made this plan: charged to a background core.
     pub scan: ScanCost,
     /// Base pages that are hotter than others in a faster tier and stay where they are, because the
@@ -148,7 +151,7 @@ impl MigrationPlan {
         self.moves.push(Move { page, to, charge_to, cause });
     }
 
-    /// Empties the lists. Keeps their memory, the signals, the placement and the caps.
+    /// Empties the lists. Keeps their memory, and the settings that hold from now on.
     pub fn clear(&mut self) {
         self.moves.clear();
         self.poison.clear();

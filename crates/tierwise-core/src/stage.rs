@@ -39,6 +39,12 @@ pub trait Estimator: Send {
     /// The access signals that it requires.
     fn signals(&self) -> Signals;
 
+    /// The misses per sample of a tenant of which few samples suffice; `None` if the estimator has
+    /// only one period.
+    fn sparse_period(&self) -> Option<u32> {
+        None
+    }
+
     /// The time between two updates; `None` if it only reacts to observations.
     fn interval(&self) -> Option<Duration>;
 
@@ -161,6 +167,11 @@ pub trait Partitioner: Send {
         estimator: &dyn Estimator,
         shares: &mut Shares,
     );
+
+    /// Returns true if few samples of a tenant suffice until the next partition.
+    fn is_sparse(&self, _tenant: TenantId) -> bool {
+        false
+    }
 
     /// The configured caps, which hold before the first partition.
     fn first_caps(&self, _specs: &[TenantSpec], _topology: &Topology) -> Vec<Cap> {
@@ -329,6 +340,12 @@ impl Policy for Staged {
         if partitioned {
             self.partitioner.partition(now, ctx, self.estimator.as_ref(), &mut self.shares);
             self.shares.caps(&mut self.caps);
+            plan.sparse.clear();
+            if let Some(period) = self.estimator.sparse_period() {
+                let all = (0..ctx.tenants.len()).map(|i| TenantId(i as u16));
+                let sparse = all.filter(|&tenant| self.partitioner.is_sparse(tenant));
+                plan.sparse.extend(sparse.map(|tenant| (tenant, period)));
+            }
         }
         self.estimator.poison(ctx, &self.shares, &mut plan.poison);
         let updated = updated || self.estimator.ready();

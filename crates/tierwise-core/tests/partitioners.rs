@@ -18,6 +18,7 @@ use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
 use tierwise_core::registry::BuildContext;
 use tierwise_core::share::{Share, Shares};
+use tierwise_core::stage::Partitioner;
 use tierwise_core::tenant::{Class, Limit, TenantSpec};
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId, Timestamp};
 
@@ -63,6 +64,15 @@ fn partitioned(name: &str, tenants: &[Tenant]) -> Vec<Share> {
 
 /// The shares after decisions a second apart, each with its own readings.
 fn decided(name: &str, specs: &[TenantSpec], seconds: &[Vec<TenantReading>]) -> Vec<Share> {
+    after(name, specs, seconds).1
+}
+
+/// The partitioner after such decisions, and their last shares.
+fn after(
+    name: &str,
+    specs: &[TenantSpec],
+    seconds: &[Vec<TenantReading>],
+) -> (Box<dyn Partitioner>, Vec<Share>) {
     let topology = common::topology(&TIERS);
     let ctx = BuildContext::new(&topology, 7);
     let document = Document::parse("t.toml", "").unwrap();
@@ -91,7 +101,38 @@ fn decided(name: &str, specs: &[TenantSpec], seconds: &[Vec<TenantReading>]) -> 
         };
         partitioner.partition(now, &ctx, &estimator, &mut shares);
     }
-    (0..specs.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect()
+    let all = (0..specs.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect();
+    (partitioner, all)
+}
+
+/// True if a service that holds 3,000 pages needs few samples after some seconds of readings, in
+/// which one of its two CPUs is busy for `busy`, and `fast` of its pages are fast.
+fn is_sparse(seconds: usize, busy: f64, fast: u64) -> bool {
+    let service = TenantSpec {
+        class: Class::LatencyCritical,
+        slo: Some(Duration::from_millis(20)),
+        ..TenantSpec::new("service")
+    };
+    let reading = TenantReading {
+        usage: vec![Pages(fast), Pages(3_000 - fast)],
+        busy: Duration::from_secs_f64(busy),
+        cpus: 2.0,
+        operations: 10_000,
+        misses: vec![fast * 1_000, (3_000 - fast) * 1_000],
+        p99: Some(Duration::from_millis(1)),
+        running: true,
+        ..TenantReading::default()
+    };
+    let readings = vec![vec![reading]; seconds];
+    after("tierwise", &[service], &readings).0.is_sparse(TenantId(0))
+}
+
+#[test]
+fn filled_service_at_its_limit_is_sparse() {
+    assert!(is_sparse(10, 1.99, 3_000));
+    assert!(!is_sparse(8, 1.99, 3_000), "its hottest pages may not be fast yet");
+    assert!(!is_sparse(10, 1.99, 2_000), "it waits for pages");
+    assert!(!is_sparse(10, 0.1, 3_000), "it can spare memory");
 }
 
 /// The share of a service beside a neighbour that holds all fast memory and has far more weight.

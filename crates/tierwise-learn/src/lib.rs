@@ -49,6 +49,10 @@ const WITHOUT_LEARNER: &str = "this program was built without the learner that t
 const SLOWDOWN: (&str, &[u8]) =
     ("memstrata-slowdown-5", include_bytes!("../models/memstrata/slowdown-5.onnx"));
 
+/// The manifest of the slowdown classifier that ships, as JSON: its data, its bounds, and how often
+/// it is right (models/memstrata/README.md).
+pub const SLOWDOWN_MANIFEST: &str = include_str!("../models/memstrata/slowdown-5.json");
+
 /// MTAT's learners with their defaults.
 #[derive(Debug, Clone, Copy)]
 struct Learners {

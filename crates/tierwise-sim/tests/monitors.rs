@@ -11,7 +11,7 @@ use std::sync::Arc;
 use common::{machine, scenario, workload};
 use tierwise_core::migrate::{MigrationPlan, PageRange};
 use tierwise_core::observe::{DamonAttrs, Observation, Signals};
-use tierwise_core::units::{PageId, Timestamp};
+use tierwise_core::units::{PageId, TenantId, Timestamp};
 use tierwise_core::world::World;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
@@ -116,6 +116,24 @@ fn observe(host: &mut SimulatedHost, seconds: f64, mut each: impl FnMut(&Observa
         host.observe(&mut obs).unwrap();
         each(&obs, host.now());
     }
+}
+
+#[test]
+fn sparse_tenants_have_fewer_samples() {
+    let signals = Signals { sample_period: 100, ..Signals::default() };
+    let counted = |sparse: Vec<(TenantId, u32)>| {
+        let mut host = host(signals);
+        let plan = MigrationPlan { signals, sparse, ..MigrationPlan::default() };
+        host.migrate(&plan, &mut Vec::new()).unwrap();
+        let mut samples = 0;
+        observe(&mut host, 2.0, |obs, _| samples += obs.samples.len());
+        samples as f64
+    };
+    let all = counted(Vec::new());
+    let few = counted(vec![(TenantId(0), 1_000)]);
+    // The first of 20 steps of the second host may have begun at the shorter period.
+    assert!((few / all - 0.1).abs() < 0.05, "{few} of {all}");
+    assert_eq!(counted(vec![(TenantId(1), 1_000)]), all, "another tenant's");
 }
 
 #[test]

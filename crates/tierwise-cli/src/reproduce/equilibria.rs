@@ -2,14 +2,15 @@
 //! scenarios/equilibria.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use tierwise_core::recipe::Recipe;
-use tierwise_sim::result::RunOutput;
+use tierwise_sim::result::{RunOutput, TimelinePoint};
 use tierwise_sim::scenario::Scenario;
 
 use super::claims::{Here, equilibria as claims};
-use super::measurements::Measurements;
+use super::measurements::{LazyScenario, Measurements};
 use super::part::{Findings, PaperPart, Table, sheets};
 use super::runs::{self, fast_gb};
 use super::sheet::{FigureSheet, publish};
@@ -30,6 +31,9 @@ pub struct EquilibriaCommand {
 
 /// The scenarios of V-B 1 to 4, in the order of [`claims::VALIDATIONS`].
 const VALIDATIONS: [&str; 4] = ["local-preferred", "lower-protection", "donation", "upper-bound"];
+
+/// Bytes of a base page.
+const PAGE: u64 = 4096;
 
 /// The paper's baseline: Linux's tiering, derived from TPP (section V-A).
 const LINUX: &str = "tpp";
@@ -52,7 +56,8 @@ impl EquilibriaCommand {
             PaperPart {
                 name: "equilibria-validations",
                 claims: claims::VALIDATIONS,
-                jobs: VALIDATIONS.len() * 2,
+                // The demotions of one case are counted by the second.
+                jobs: VALIDATIONS.len() * 2 + 1,
                 measure: Box::new(|m| self.validations(m)),
             },
             PaperPart {
@@ -97,7 +102,19 @@ impl EquilibriaCommand {
                 }
             }
         }
+        here.push(Here::number(self.fastest_demotion(m)?));
         Ok(Findings::sheet(sheet, here))
+    }
+
+    /// Pages by which A's local memory shrinks in a second of V-B 2, at most.
+    fn fastest_demotion(&self, m: &Measurements) -> Result<f64, Failure> {
+        let setting = LazyScenario::new(runs::scenario(&self.scenarios, VALIDATIONS[1])?);
+        let recipe = Recipe::named("equilibria")?;
+        let output = m.run(&setting, &recipe, Some(Duration::from_secs(1)))?;
+        let local = |point: &TimelinePoint| point.tenants.first().map_or(0, |t| t.usage_bytes[0]);
+        let shrunk = |pair: &[TimelinePoint]| local(&pair[0]).saturating_sub(local(&pair[1]));
+        let most = output.timeline.windows(2).map(shrunk).max().unwrap_or(0);
+        Ok((most / PAGE) as f64)
     }
 
     /// Section V-B 5, with all CPUs in use and with idle ones, and the quiet containers alone.

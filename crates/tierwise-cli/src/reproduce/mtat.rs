@@ -296,6 +296,7 @@ impl MtatCommand {
             Here::numbers(over_slo("mtat-lc-only"), NO_REQUESTS),
             Here::numbers(over_slo("memtis"), NO_REQUESTS),
             Here::Holds(all, format!("on {worse} of {}", slow.len())),
+            Here::numbers(vec![mean(&copied(ramp, "mtat"))], NO_REQUESTS),
         ];
         Ok(Findings::sheet(sheet, here))
     }
@@ -316,11 +317,18 @@ impl MtatCommand {
             let ratios: Vec<f64> = ramp.iter().filter_map(ratio).collect();
             Here::numbers(vec![geometric_mean(&ratios)], NO_WORK)
         };
+        let most = |than| {
+            let ratio = |outputs: &Vec<RunOutput>| {
+                Some(fairness(of_policy(outputs, "mtat")?) / fairness(of_policy(outputs, than)?))
+            };
+            ramp.iter().filter_map(ratio).fold(f64::NAN, f64::max)
+        };
         let here = vec![
             over(&fairness, "mtat", "tpp"),
             over(&fairness, "mtat", "memtis"),
             over(&throughput, "mtat", "memtis"),
             over(&throughput, "mtat-lc-only", "memtis"),
+            Here::numbers(vec![most("tpp"), most("memtis")], NO_WORK),
         ];
         Ok(Findings::sheet(sheet, here))
     }
@@ -564,6 +572,20 @@ fn all_worked(output: &RunOutput) -> bool {
 
 fn of_policy<'a>(outputs: &'a [RunOutput], policy: &str) -> Option<&'a RunOutput> {
     outputs.iter().find(|output| output.result.policy == policy)
+}
+
+/// GB that a policy's migrations copied in a second, by service.
+fn copied(ramp: &[Vec<RunOutput>], policy: &str) -> Vec<f64> {
+    let of = |outputs: &Vec<RunOutput>| {
+        let output = of_policy(outputs, policy)?;
+        let seconds = output.timeline.last()?.time_seconds;
+        Some(output.result.migrated_bytes as f64 * 1e-9 / seconds)
+    };
+    ramp.iter().filter_map(of).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn geometric_mean(values: &[f64]) -> f64 {

@@ -71,6 +71,11 @@ impl SamplePeriod {
         (self.min * (self.max / self.min).powf(ratio)).round() as u32
     }
 
+    /// The longest period.
+    pub fn longest(&self) -> u32 {
+        self.max.round() as u32
+    }
+
     /// Counts samples that the sampler handled.
     pub fn count(&mut self, samples: usize) {
         self.samples += samples as u64;

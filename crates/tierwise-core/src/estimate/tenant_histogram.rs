@@ -260,6 +260,10 @@ impl Estimator for TenantHistogram {
         Signals { sample_period: self.period.now(), ..Signals::default() }
     }
 
+    fn sparse_period(&self) -> Option<u32> {
+        Some(self.period.longest())
+    }
+
     fn interval(&self) -> Option<Duration> {
         Some(self.interval)
     }

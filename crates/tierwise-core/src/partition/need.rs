@@ -22,6 +22,19 @@
 //!   need is that of the present load plus the largest rise within 20 s that was observed in the
 //!   last five minutes. In the first minute it is that of a load a third higher.
 //!
+//! Of the memory that the coming load needs, the service has to hold what cannot be moved in time.
+//! Copies that bring a share `v` of its accesses per second begin at most [`DELAY`] after the rise.
+//! With a share `d` still missing, each second of it adds `g * d` seconds to the queue, `g` being
+//! the utilisation that slow misses add at that load, and the queue has grown by
+//!
+//! ```text
+//! g * (d * DELAY + d^2 / (2 * v))
+//! ```
+//!
+//! when all is there. `d` may be as large as keeps this within half the SLO, and within what the
+//! safe utilisation leaves to work off in [`DRAIN`] with all memory fast. A service that the coming
+//! load will use to the last cycle never works it off, and has to hold everything.
+//!
 //! After a violation the guard keeps all memory of the service fast for ten seconds.
 //!
 //! ```
@@ -83,6 +96,13 @@ const UNCOUNTED: f64 = 0.9;
 /// does not lack servers.
 const MIN: f64 = 0.5;
 
+/// Seconds between a rise and the first copies for it: the partitioner decides once per second.
+const DELAY: f64 = 1.0;
+
+/// Seconds within which the queue of a rise has to be worked off: the time of one 99th percentile,
+/// so that it is late in one reading at most.
+const DRAIN: f64 = 1.0;
+
 /// The time for which the guard keeps memory: a queue of seconds needs about as long to drain.
 const GUARD: Duration = Duration::from_secs(10);
 
@@ -142,7 +162,38 @@ impl Default for ServiceNeed {
 impl ServiceNeed {
     /// Returns the share of accesses, 0 to 1, that must be fast for the load that may come next.
     pub fn access_ratio(&self, at: Timestamp, now: &ServiceReading, slo: Duration) -> f64 {
-        let excess = now.busy - self.limit(now, slo) * now.servers / self.ahead(at, now);
+        self.ratio_at(self.ahead(at, now), now, slo)
+    }
+
+    /// Returns the share of accesses, 0 to 1, that must be fast at the present load.
+    pub fn present_ratio(&self, now: &ServiceReading, slo: Duration) -> f64 {
+        self.ratio_at(1.0, now, slo)
+    }
+
+    /// Returns the share of the accesses, 0 to 1, that can be made fast in time after the rise that
+    /// may come next. `refill` is the share that copies bring per second.
+    pub fn deferrable(
+        &self,
+        at: Timestamp,
+        now: &ServiceReading,
+        slo: Duration,
+        refill: f64,
+    ) -> f64 {
+        let ahead = self.ahead(at, now) / now.servers.max(1e-9);
+        let span = now.misses * now.added_ns * 1e-9;
+        let all_fast = ahead * (now.busy - span * (1.0 - now.access_ratio));
+        // What chance may take from a second works nothing off.
+        let idle = self.limit(now, slo) - all_fast;
+        let wait = (slo.as_secs_f64() / 2.0).min(idle * DRAIN);
+        if wait <= 0.0 || span <= 0.0 || refill <= 0.0 {
+            return 0.0;
+        }
+        let waits = 2.0 * wait / (ahead * span * refill);
+        (refill * ((DELAY * DELAY + waits).sqrt() - DELAY)).min(1.0)
+    }
+
+    fn ratio_at(&self, ahead: f64, now: &ServiceReading, slo: Duration) -> f64 {
+        let excess = now.busy - self.limit(now, slo) * now.servers / ahead;
         let span = now.misses * now.added_ns * 1e-9;
         if span <= 0.0 {
             return if excess > 0.0 { 1.0 } else { 0.0 };
@@ -267,6 +318,23 @@ mod tests {
         assert_eq!(ahead(50, 70, 0.4), 1.5, "after a minute only observed rises count");
         assert!((ahead(70, 340, 0.5) - 1.4).abs() < 1e-9);
         assert!((ahead(340, 380, 0.5) - 1.2).abs() < 1e-9, "the larger rise is five minutes past");
+    }
+
+    /// Of a tenth of the servers' time that slow misses take, 5 % of the memory comes per second.
+    #[test]
+    fn what_comes_in_time_is_deferred() {
+        let mut need = ServiceNeed::default();
+        let calm = Duration::from_micros(50);
+        assert!((0..30).all(|i| !need.learn(seconds(i), &at(0.4), calm, SLO)));
+        let deferred = |load, refill| need.deferrable(seconds(30), &at(load), SLO, refill);
+        // A third more load is 0.80 of the servers with half of the misses fast, 0.76 with all.
+        let later = deferred(0.6, 0.05);
+        let added = 4.0 / 3.0 * 0.1 * 0.6;
+        let queue = added * (later * DELAY + later * later / (2.0 * 0.05));
+        assert!((queue - 0.01).abs() < 1e-9, "half the SLO: {queue}");
+        assert!(deferred(0.6, 0.5) > later, "faster copies");
+        assert_eq!(deferred(0.79, 0.05), 0.0, "the coming load leaves no time to work it off");
+        assert_eq!(deferred(0.6, 0.0), 0.0, "copies of unknown speed");
     }
 
     #[test]

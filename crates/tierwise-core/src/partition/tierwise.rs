@@ -30,6 +30,10 @@
 //! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a
 //! little more to it than memory that it would have to get.
 //!
+//! A sample interrupts a request. At the knee a few hundred nanoseconds in each thousand requests
+//! are a queue that grows without end. So a service that needs all of its memory, and has held it
+//! for two ageing intervals, is sampled at the estimator's longest period.
+//!
 //! The decision for each tenant has its rule and the rule's numbers.
 
 use std::collections::BinaryHeap;
@@ -97,6 +101,11 @@ const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 /// report. Chosen, not measured: as long as the guard's time, which gives all memory as well.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
+/// The time in which a histogram becomes that of the present accesses: before sparse sampling, for
+/// which the hottest pages have to be fast, and after it, when it has too few samples. Chosen, not
+/// measured: two ageing intervals of the recipe, after which three quarters of its counts are new.
+const RELEARNING: Duration = Duration::from_secs(8);
+
 /// The state of one tenant.
 #[derive(Debug, Clone, Default)]
 struct Tenant {
@@ -117,6 +126,12 @@ struct Tenant {
     measured: bool,
     /// Its last need that was computed, which the guard's share is not.
     needed: Option<Pages>,
+    /// The time since which it needs all of its memory and holds its share.
+    filled: Option<Timestamp>,
+    /// True while few samples of it suffice.
+    sparse: bool,
+    /// The time until which its histogram has too few samples, as it was sparsely sampled.
+    sparse_until: Timestamp,
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
@@ -139,6 +154,27 @@ impl Tenant {
         let extra = pages.min(self.limit).saturating_sub(self.share).min(left);
         self.share += extra;
         extra
+    }
+
+    /// Decides whether few samples suffice: the service needs all of its memory, and has held its
+    /// share long enough for its hottest pages to be in it. Samples then find nothing to move.
+    fn follow_fill(&mut self, now: Timestamp, held: Pages, needs_all: bool) {
+        let share = self.last_share.unwrap_or_default();
+        let is_filled = needs_all && share > Pages(0) && held.0 + share.0 / PIECES >= share.0;
+        self.filled = is_filled.then(|| self.filled.unwrap_or(now));
+        self.sparse = self.filled.is_some_and(|filled| now.since(filled) >= RELEARNING);
+        if self.sparse {
+            self.sparse_until = now + RELEARNING;
+        }
+    }
+
+    /// The pages that serve a share of the accesses. A histogram of few samples names too few of
+    /// them; all pages alike is the most that a share can need.
+    fn pages_for(&self, share: f64, now: Timestamp, resident: Pages) -> Pages {
+        if now < self.sparse_until {
+            return Pages((share * resident.0 as f64).ceil() as u64).min(resident);
+        }
+        self.curve.pages_for(share, resident)
     }
 
     /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
@@ -258,7 +294,18 @@ impl Tierwise {
         let unknown = service.servers <= 0.0 || service.busy <= 0.0;
         let access_ratio =
             if guard || unknown { 1.0 } else { t.need.access_ratio(now, &service, slo) };
-        let pages = t.curve.pages_for(access_ratio, resident);
+        let mut pages = t.pages_for(access_ratio, now, resident);
+        if !guard && !unknown {
+            // A page that comes needs one that goes: two copies.
+            let copied = ctx.move_cost.map_or(0.0, |cost| 0.5 / cost.as_secs_f64().max(1e-12));
+            let refill = copied / (resident.0.max(1) as f64);
+            let later = t.need.deferrable(now, &service, slo, refill) * resident.0 as f64;
+            let present = t.need.present_ratio(&service, slo);
+            let present = t.pages_for(present, now, resident);
+            pages = present.max(pages.saturating_sub(Pages(later as u64)));
+        }
+        let held = ctx.usage(tenant, TierId::FASTEST);
+        t.follow_fill(now, held, pages >= resident);
         if !guard && !unknown {
             t.needed = Some(pages);
         }
@@ -406,6 +453,12 @@ impl Partitioner for Tierwise {
     fn on_outcomes(&mut self, now: Timestamp, outcomes: &[MoveOutcome], pages: &PageTable) {
         self.thrash.on_outcomes(now, outcomes, pages);
         self.profit.on_outcomes(now, outcomes, pages);
+    }
+
+    /// A sample interrupts a request. A service that needs all of its memory has no time to spare,
+    /// and once its hottest pages are fast its samples change nothing.
+    fn is_sparse(&self, tenant: TenantId) -> bool {
+        self.tenants.get(tenant.index()).is_some_and(|t| t.sparse)
     }
 
     fn thrash_events(&self, tenant: TenantId) -> u64 {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tierwise_core::migrate::{ChargeTo, FailReason, MigrationPlan, Move, MoveOutcome};
-use tierwise_core::observe::KernelCosts;
+use tierwise_core::observe::{KernelCosts, Signals};
 use tierwise_core::page::ScanCost;
 use tierwise_core::units::{PageId, TierId};
 
@@ -99,6 +99,7 @@ impl SimulatedHost {
         self.signals = plan.signals;
         self.placement = plan.placement;
         self.memory.set_caps(&plan.caps);
+        self.sparse.clone_from(&plan.sparse);
         self.charge_scan(plan.scan);
         for range in &plan.poison {
             for page in range.first.0..range.first.0 + range.count {
@@ -310,6 +311,12 @@ impl SimulatedHost {
         self.faulted |= self.signals.hint_faults;
     }
 
+    /// The misses per sample of a workload.
+    pub(super) fn sample_period(&self, i: usize) -> u32 {
+        let longer = self.sparse.iter().find(|(tenant, _)| tenant.index() == i);
+        longer.map_or(self.signals.sample_period, |(_, period)| *period)
+    }
+
     /// Converts the accesses since the last report into the policy's signals, and charges samples.
     pub(super) fn report(&mut self, i: usize) {
         match self.workloads[i].kind {
@@ -320,13 +327,14 @@ impl SimulatedHost {
 
     fn report_windows(&mut self, i: usize) {
         self.warm(i);
+        let signals = Signals { sample_period: self.sample_period(i), ..self.signals };
         let before = self.observation.samples.len();
         let stale = self.injection.stale_reports;
         self.monitors.report(
             i,
             &mut self.workloads[i],
             &self.memory,
-            &self.signals,
+            &signals,
             stale,
             &mut self.observation,
         );

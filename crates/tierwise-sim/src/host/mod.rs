@@ -19,7 +19,7 @@ use std::time::Duration;
 use tierwise_core::migrate::{Budget, MigrationPlan, MoveOutcome, Placement};
 use tierwise_core::observe::{Capabilities, Observation, Signals, TenantReading, TierReading};
 use tierwise_core::topology::Topology;
-use tierwise_core::units::{TierId, Timestamp};
+use tierwise_core::units::{TenantId, TierId, Timestamp};
 use tierwise_core::world::World;
 
 use crate::costs::Costs;
@@ -75,6 +75,8 @@ pub struct SimulatedHost {
     now: u64,
     end: Option<u64>,
     signals: Signals,
+    /// Workloads with a longer sample period, and the period.
+    sparse: Vec<(TenantId, u32)>,
     placement: Placement,
     monitors: Monitors,
     /// Work since the last observation, by workload.
@@ -139,6 +141,7 @@ impl SimulatedHost {
             now: 0,
             end: end.map(|d| d.as_nanos() as u64),
             signals: Signals::default(),
+            sparse: Vec::new(),
             placement: Placement::default(),
             observation: Observation::default(),
             attention: false,

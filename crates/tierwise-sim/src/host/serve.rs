@@ -23,8 +23,9 @@ impl SimulatedHost {
         let stores: Vec<f64> = each.map(store).collect();
         let idle = (tiers[0].load_ns / overlap, tiers[0].store_ns / overlap);
         let step = (self.now - before).max(1) as f64;
+        let sample_period = self.sample_period(i);
         let Some(service) = self.workloads[i].service_mut() else { return };
-        service.watcher.sample_period = self.signals.sample_period;
+        service.watcher.sample_period = sample_period;
         service.watcher.sample_ns = self.costs.sample_ns;
         service.watcher.hint_fault_ns = self.costs.hint_fault_ns;
         let costs = TierCosts { load_ns: &loads, store_ns: &stores };

@@ -12,6 +12,13 @@ pub const VALIDATIONS: &[Claim] = &[
     gb("V-B 2, figure 5", "lower protection is enforced: A, B and C", &[80.0, 80.0, 80.0]),
     gb("V-B 3", "unused protection is donated: A, B and C", &[100.0, 70.0, 70.0]),
     gb("V-B 4", "the upper bound is enforced: A, B and C", &[80.0, 40.0, 40.0]),
+    Claim {
+        place: "V-B 2",
+        what: "pages that leave A's local memory in a second, at most",
+        paper: Published::Numbers(&[250_000.0]),
+        unit: "",
+        cause: "",
+    },
 ];
 
 const NO_CAP: &str = "TPP keeps no cap here, so A does not thrash under it; the same table has \

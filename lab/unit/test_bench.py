@@ -183,7 +183,6 @@ class Threads(unittest.TestCase):
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
 
-
     def test_run_times_are_by_thread(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:
             proc = Path(scratch)

@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tierguest.cgroup import Cgroup
-from tierguest.files import read
+from tierguest.files import read, table
 from tierguest.truth import Truth
+
+from .measure import MOVES, demotions, run_seconds
 
 MIB = 1 << 20
 # A twentieth of the shortest run. One reading takes less than a thousandth of it.
@@ -34,6 +36,14 @@ class Point:
     """MiB of anonymous memory of all processes, the ballast included."""
     user_misses: tuple[int, ...]
     """Misses by node, since the start of the work, without the kernel's copies."""
+    run_s: float
+    """Seconds for which the program's busiest thread has run since its start."""
+    poisoned: int
+    """Page table entries that the kernel's scans have changed. The next three fields count pages,
+    too; all four count since the start of the work."""
+    faulted: int
+    promoted: int
+    demoted: int
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,7 @@ class Course:
         self._group, self._truth = group, truth
         self._began = time.monotonic()
         self._before = truth.user_misses()
+        self._moved_before = _moved()
         self._points: list[Point] = []
         self._hot: list[Hot] = []
         self._asked: float | None = None
@@ -99,6 +110,7 @@ class Course:
     def _point(self) -> Point:
         node = node_mib()
         misses = self._truth.user_misses()
+        run_s = run_seconds(self._group.processes())
         return Point(
             time.monotonic() - self._began,
             self._group.on_nodes()[0] / MIB,
@@ -106,7 +118,17 @@ class Course:
             node["FilePages"],
             node["AnonPages"],
             tuple(now - then for now, then in zip(misses, self._before, strict=True)),
+            run_s[0] if run_s else 0.0,
+            *(now - then for now, then in zip(_moved(), self._moved_before, strict=True)),
         )
+
+
+def _moved() -> tuple[int, int, int, int]:
+    """Returns entries changed by scans, hint faults, promotions and demotions so far."""
+    vmstat = table("/proc/vmstat")
+    names = ("numa_pte_updates", "numa_hint_faults", MOVES["promoted"])
+    poisoned, faulted, promoted = (vmstat.get(name, 0) for name in names)
+    return poisoned, faulted, promoted, demotions(vmstat)
 
 
 def node_mib() -> dict[str, float]:

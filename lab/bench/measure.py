@@ -2,6 +2,7 @@
 tiering."""
 
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,11 @@ def used(now: dict[int, float], before: dict[int, float]) -> float:
     return sum(seconds - before.get(pid, 0.0) for pid, seconds in now.items())
 
 
+def demotions(vmstat: Mapping[str, int]) -> int:
+    """Returns the demoted pages so far."""
+    return sum(vmstat.get(name, 0) for name in DEMOTIONS)
+
+
 def counts(truth: Truth, processes: list[int]) -> Counts:
     """Returns the counts so far; `processes` are daemons that tier."""
     vmstat = table("/proc/vmstat")
@@ -86,10 +92,24 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
         vmstat={name: vmstat[name] for name in COUNTERS if name in vmstat},
         migrated=vmstat.get(MOVES["migrated"], 0),
         promoted=vmstat.get(MOVES["promoted"], 0),
-        demoted=sum(vmstat.get(name, 0) for name in DEMOTIONS),
+        demoted=demotions(vmstat),
         threads=tiering_threads(),
         processes={pid: processor_seconds(pid) for pid in processes},
     )
+
+
+def run_seconds(pids: Iterable[int], proc: Path = Path("/proc")) -> list[float]:
+    """Returns the seconds for which each thread of these processes has run, the longest first; the
+    kernel's scan of a process follows its threads' run time (`sum_exec_runtime`)."""
+    found = []
+    for pid in pids:
+        for thread in proc.glob(f"{pid}/task/*/schedstat"):
+            try:
+                found.append(int(thread.read_text().split()[0]) / 1e9)
+            except (FileNotFoundError, ProcessLookupError):
+                # The thread ended between the listing and the reading.
+                continue
+    return sorted(found, reverse=True)
 
 
 def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:

@@ -16,7 +16,7 @@ from tierguest.wait import wait_until
 
 from .course import Course, node_mib, watermarks_mib
 from .hosts import prepare
-from .measure import Counts, counts
+from .measure import Counts, counts, run_seconds
 from .policies import Policy
 from .programs import SOCKET, Program
 
@@ -79,6 +79,7 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
     room = node_mib()
     filled = _fill(guest, program, group)
     at_start = group.on_nodes()
+    threads = run_seconds(group.processes())
     truth = guest.truth()
     before = counts(truth, [])
     course = Course(group, truth)
@@ -97,7 +98,7 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
     measured = record(
         before, after, at_start, room, read("/proc/zoneinfo"), course, worker.json_lines()[-1]
     )
-    return {**measured, "settings": dict(policy.settings)}
+    return {**measured, "threads_at_start_s": threads, "settings": dict(policy.settings)}
 
 
 def record(

@@ -55,6 +55,9 @@ class Run:
     course: Sequence[Mapping[str, Any]] = ()
     hot: Sequence[Mapping[str, Any]] = ()
     """The misses of the hottest pages over time (bench/course.py)."""
+    threads_at_start_s: Sequence[float] = ()
+    """Seconds for which each of the program's threads has run when the work starts, the longest
+    first."""
     settings: Mapping[str, int] = field(default_factory=dict)
     """The kernel's settings of the policy (bench/policies.py)."""
 

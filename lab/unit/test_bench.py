@@ -28,7 +28,7 @@ from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
 from bench.course import watermarks_mib  # noqa: E402
-from bench.measure import Counts, tiering_threads  # noqa: E402
+from bench.measure import Counts, run_seconds, tiering_threads  # noqa: E402
 from bench.run import record  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
@@ -182,6 +182,14 @@ class Threads(unittest.TestCase):
             times = " ".join(["0"] * 11 + ["3", "2"])
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})
+
+    def test_run_times_are_by_thread(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            proc = Path(scratch)
+            for thread, run_ns in (("8", 250_000_000), ("9", 1_500_000_000)):
+                (proc / "8" / "task" / thread).mkdir(parents=True)
+                (proc / "8" / "task" / thread / "schedstat").write_text(f"{run_ns} 7 3")
+            self.assertEqual(run_seconds([8, 10], proc), [1.5, 0.25])
 
 
 class Programs(unittest.TestCase):

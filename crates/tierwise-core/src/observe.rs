@@ -182,6 +182,8 @@ pub struct TenantReading {
     pub instructions: u64,
     /// CPU time used since the last observation (`cpu.stat`), if the world knows it.
     pub busy: Duration,
+    /// CPU time that its clients used on its CPUs meanwhile, if the world knows it.
+    pub clients: Duration,
     /// CPUs that it may use (`cpuset.cpus`, `cpu.max`); zero if the world does not know.
     pub cpus: f64,
     /// 99th percentile latency of its requests in the last whole interval of the world, if it
@@ -211,6 +213,7 @@ impl Clone for TenantReading {
             operations,
             instructions,
             busy,
+            clients,
             cpus,
             p99,
             counters,
@@ -220,7 +223,7 @@ impl Clone for TenantReading {
         self.usage.clone_from(usage);
         self.misses.clone_from(misses);
         (self.operations, self.instructions) = (*operations, *instructions);
-        (self.busy, self.cpus, self.p99) = (*busy, *cpus, *p99);
+        (self.busy, self.clients, self.cpus, self.p99) = (*busy, *clients, *cpus, *p99);
         (self.counters, self.running, self.unmonitored) = (*counters, *running, *unmonitored);
     }
 }

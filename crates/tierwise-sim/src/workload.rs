@@ -77,6 +77,8 @@ pub struct Work {
     pub misses: Vec<f64>,
     /// CPU time used, in nanoseconds: of all threads or servers.
     pub busy_ns: f64,
+    /// CPU time that its client used, in nanoseconds.
+    pub clients_ns: f64,
     /// Time in nanoseconds that the same work takes with all memory fast, at idle latency.
     pub all_fast_ns: f64,
     /// Time in nanoseconds that the same work takes under the oracle.
@@ -91,6 +93,7 @@ impl Work {
             operations: 0.0,
             misses: vec![0.0; tiers],
             busy_ns: 0.0,
+            clients_ns: 0.0,
             all_fast_ns: 0.0,
             oracle_ns: 0.0,
         }
@@ -102,6 +105,7 @@ impl Work {
         self.operations = 0.0;
         self.misses.fill(0.0);
         self.busy_ns = 0.0;
+        self.clients_ns = 0.0;
         self.all_fast_ns = 0.0;
         self.oracle_ns = 0.0;
     }
@@ -188,6 +192,8 @@ pub struct Workload {
     pub parallelism: f64,
     /// Threads that share what each recorded thread did.
     pub threads: f64,
+    /// Share of the time beside misses in which it waits for its client.
+    pub client_share: f64,
     /// Accesses to a row's page after which software detects an access: 1, or for a granule
     /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
@@ -211,6 +217,7 @@ impl Workload {
             slow: None,
             parallelism: 1.0,
             threads: 1.0,
+            client_share: 0.0,
             reporting_touches: 1.0,
             phase_seed,
         }

@@ -59,6 +59,7 @@ pub fn of(run: &GuestRun, record: &ProgramRecord) -> Result<Option<Counterpart>,
     let mut text = with_settings(shipped.text(), &run.settings);
     if row.of_kernel {
         text += &zones(record);
+        text += &threads(run);
     }
     let recipe = Recipe::parse(&format!("{} ({name})", run.policy), &text)?;
     Ok(Some(Counterpart { recipe, by_page: row.by_page }))
@@ -69,6 +70,17 @@ fn zones(record: &ProgramRecord) -> String {
     match record.fast_node_mib() {
         Some(mib) => {
             format!("dma_zone = \"{DMA_ZONE_MIB}MiB\"\nnode_memory = \"{}MiB\"\n", mib.round())
+        }
+        None => String::new(),
+    }
+}
+
+/// The run time and the number of the program's threads at the start, as keys of the recipe.
+fn threads(run: &GuestRun) -> String {
+    match run.ran_s() {
+        Some(ran_s) => {
+            let threaded = run.threads_at_start_s.len() > 1;
+            format!("ran_ms = {}\nthreaded = {threaded}\n", (ran_s * 1000.0) as u64)
         }
         None => String::new(),
     }

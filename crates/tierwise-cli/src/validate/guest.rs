@@ -74,10 +74,23 @@ impl RecordedPart {
     /// Nanoseconds per recorded instruction beside misses, in the run whose misses are all on the
     /// fast node.
     pub fn instruction_ns(&self, record: &ProgramRecord) -> f64 {
-        let seconds = record.seconds(BOUND).unwrap_or_default();
-        let beside = seconds * 1e9 - self.misses as f64 * record.guest.latency_ns[0];
         // A recording that misses more often than the guest would leave nothing.
-        (beside / self.instructions.max(1) as f64).max(0.1)
+        (self.beside_ns(record) / self.instructions.max(1) as f64).max(0.1)
+    }
+
+    /// Nanoseconds beside misses, in the run whose misses are all on the fast node.
+    fn beside_ns(&self, record: &ProgramRecord) -> f64 {
+        let seconds = record.seconds(BOUND).unwrap_or_default();
+        seconds * 1e9 - self.misses as f64 * record.guest.latency_ns[0]
+    }
+
+    /// Share of the time beside misses in which the program's client runs, in the same run. The
+    /// recorded misses are the program's.
+    fn client_share(&self, record: &ProgramRecord) -> f64 {
+        let run = record.runs_of(BOUND).next();
+        let Some(run_share) = run.and_then(GuestRun::run_share) else { return 0.0 };
+        let others_ns = (1.0 - run_share) * record.seconds(BOUND).unwrap_or_default() * 1e9;
+        (others_ns / self.beside_ns(record).max(1.0)).clamp(0.0, 1.0)
     }
 }
 
@@ -147,12 +160,14 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          trace = \"{name}.twt\"\n\
          measure_from = \"{RUN}\"\n\
          {end}\n\
+         client_share = {:.4}\n\
          {footprint}\n",
         recorded.instruction_ns(record),
         record.guest.cpus,
         PAGE as f64 / (LINES * (fast_ns + slow_ns)),
         whole(room),
         whole(2 * resident),
+        recorded.client_share(record),
     )
 }
 

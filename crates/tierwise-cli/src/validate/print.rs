@@ -192,8 +192,8 @@ Known causes of errors:
 - The number of misses depends on which page frames a program has, because they share the sets of
   the cache. graph misses 71 million times in the guest under first touch, 74 million times with
   fast memory only, and 82 million times in the recording; bc 81, 91 and 91 million times.
-- A client takes CPU time of its own. memcached and redis are scanned by their own run time, which
-  the simulator takes to be all time.
+- A store's client takes CPU time of its own, as much per request as in the run with fast memory
+  only. The scans follow the run time of the program's busiest thread, which the guest reports.
 - The daemon's policies get DAMON's checks, as the daemon does (`[machine.damon]` of a scenario). A
   block's base pages are taken to be used alike. The daemon's own CPU time, and what its budget
   makes it leave out, are not simulated. A process that steers the kernel is not simulated either.

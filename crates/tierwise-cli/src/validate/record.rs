@@ -57,6 +57,10 @@ pub struct GuestRun {
     pub resident_mib: f64,
     pub fast_mib_at_start: f64,
     pub watermarks_mib: WatermarksMib,
+    /// Seconds for which each of the program's threads has run when the work starts, the longest
+    /// first; empty in older records.
+    #[serde(default)]
+    pub threads_at_start_s: Vec<f64>,
     pub course: Vec<Point>,
 }
 
@@ -84,6 +88,10 @@ pub struct Point {
     pub anon_mib: f64,
     /// Misses by node since the start of the work.
     pub user_misses: [u64; 2],
+    /// Seconds for which the program's busiest thread has run since its start; zero in older
+    /// records.
+    #[serde(default)]
+    pub run_s: f64,
 }
 
 /// Reads a record: a list of programs.
@@ -190,6 +198,19 @@ impl GuestRun {
         self.kernel_cpu_s + self.daemon_cpu_s
     }
 
+    /// Seconds for which the program's busiest thread has run when the work starts; `None` in older
+    /// records.
+    pub fn ran_s(&self) -> Option<f64> {
+        self.threads_at_start_s.first().copied()
+    }
+
+    /// Share of the work's time in which that thread runs. In the rest others do: a store's client.
+    pub fn run_share(&self) -> Option<f64> {
+        let last = self.course.last()?;
+        let ran = last.run_s - self.ran_s()?;
+        (last.seconds > 0.0).then(|| (ran / last.seconds).clamp(0.0, 1.0))
+    }
+
     /// Free MiB of the fast node when the work started.
     pub fn free_mib_at_start(&self) -> f64 {
         self.course.first().map_or(self.watermarks_mib.low, |point| point.free_mib)
@@ -210,6 +231,7 @@ impl GuestRun {
             ("watermarks_mib.high", marks.high, mib),
             ("watermarks_mib.promo", marks.promo, mib),
             ("course.free_mib", self.free_mib_at_start(), mib),
+            ("threads_at_start_s", self.ran_s().unwrap_or_default(), seconds),
         ];
         for (key, value, most) in limits {
             if !(0.0..=most).contains(&value) {

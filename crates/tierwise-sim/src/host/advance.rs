@@ -234,11 +234,21 @@ impl SimulatedHost {
         // What other threads took is not its own CPU time.
         let waited = self.stolen_ns[i].min(paid * parallelism);
         self.stolen_ns[i] -= waited;
-        self.fresh[i].busy_ns += step as f64 * parallelism - waited;
+        let used = (step as f64 * parallelism - waited).max(0.0);
+        let clients = self.clients_ns(i, share).min(used);
+        self.fresh[i].busy_ns += used - clients;
+        self.fresh[i].clients_ns += clients;
         self.account(i, share);
         self.stats.set_window_ns(i, window_ns);
         let at = move |done: f64| before + (paid + (done - from) * window_ns) as u64;
         self.take_hint_faults(i, at);
+    }
+
+    /// Time of a share of a window in which its client has the CPU.
+    fn clients_ns(&self, i: usize, share: f64) -> f64 {
+        let workload = &self.workloads[i];
+        let beside = workload.window.instructions as f64 * self.machine.instruction_ns;
+        share * workload.client_share * beside * f64::from(workload.windows.dilation())
     }
 
     fn account(&mut self, i: usize, share: f64) {

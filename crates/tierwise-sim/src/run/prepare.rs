@@ -254,6 +254,7 @@ impl Prepared {
             let phase_seed = crate::hash::mix(options.seed ^ (i as u64) << 48);
             let mut workload = Workload::new(self.windows(i)?, tiers, phase_seed);
             workload.threads = f64::from(w.threads);
+            workload.client_share = w.client_share;
             let pages = f64::from(1u32 << machine.granule_order);
             workload.reporting_touches = median_touch(pages);
             if let Ready::Service(service) = &self.ready[i] {

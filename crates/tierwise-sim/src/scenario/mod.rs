@@ -81,6 +81,9 @@ pub struct WorkloadSpec {
     /// Cache misses that a thread keeps in flight: a miss costs the latency divided by this number.
     /// 1 is a pointer chase.
     pub memory_level_parallelism: f64,
+    /// Share of its time beside misses in which it waits for a client on its CPU, 0 to 1. The
+    /// client is a part of the trace's instructions.
+    pub client_share: f64,
 }
 
 impl WorkloadSpec {
@@ -109,6 +112,7 @@ impl WorkloadSpec {
             stop: None,
             huge_pages: false,
             memory_level_parallelism: 1.0,
+            client_share: 0.0,
         }
     }
 

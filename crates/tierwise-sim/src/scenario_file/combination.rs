@@ -32,7 +32,7 @@ const OF_PATTERNS: [(&str, &[&str]); 11] = [
 ];
 
 /// Keys of a workload that shape recorded or generated windows, of which a service has none.
-const OF_WINDOWS: [&str; 10] = [
+const OF_WINDOWS: [&str; 11] = [
     "merge",
     "dilation",
     "scale",
@@ -43,6 +43,7 @@ const OF_WINDOWS: [&str; 10] = [
     "measure_from",
     "measure_to",
     "huge_pages",
+    "client_share",
 ];
 
 /// Refuses keys of a generator that its pattern does not read.

@@ -65,6 +65,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("workload", "footprint", NONE),
     ("workload", "loops", Some(("-2", "2"))),
     ("workload", "memory_level_parallelism", Some(("-2", "2"))),
+    ("workload", "client_share", PERCENT),
     ("generator", "footprint", NONE),
     ("generator", "order", Some(("-9", "9"))),
     ("generator", "accesses_per_window", Some(("-100", "100"))),

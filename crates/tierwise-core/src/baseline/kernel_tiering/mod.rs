@@ -68,7 +68,8 @@ pub(super) struct KernelTiering {
     poisoned: PageBits,
     faults: Vec<HintFault>,
     costs: KernelCosts,
-    /// Mean run time of a program's thread; `None` if the world knows no run times.
+    /// Mean run time of a program's thread and its client, which take turns with kswapd together;
+    /// `None` if the world knows no run times.
     run_time: Option<Duration>,
     /// The run time at kswapd's last step, by tier.
     stepped_at: Vec<Duration>,
@@ -159,17 +160,20 @@ impl KernelTiering {
         tenant.index()
     }
 
-    fn count_run_time(&mut self, obs: &Observation) {
+    fn count_run_time(&mut self, now: Timestamp, obs: &Observation) {
         for (i, reading) in obs.tenants.iter().enumerate() {
-            if i >= self.tasks.len() {
-                self.tasks.push(TaskScan::new(TenantId(i as u16), &self.settings));
+            let is_new = i >= self.tasks.len();
+            let ran = if self.started { Duration::ZERO } else { self.settings.ran() };
+            if is_new {
+                self.tasks.push(TaskScan::new(TenantId(i as u16), &self.settings, ran, now));
             }
-            if reading.cpus > 0.0 {
+            // The given run time stands for all that was before.
+            if reading.cpus > 0.0 && (!is_new || ran.is_zero()) {
                 self.tasks[i].ran(reading.busy.div_f64(reading.cpus));
             }
         }
         let running = || obs.tenants.iter().filter(|tenant| tenant.running);
-        let busy: Duration = running().map(|tenant| tenant.busy).sum();
+        let busy: Duration = running().map(|tenant| tenant.busy + tenant.clients).sum();
         let cpus: f64 = running().map(|tenant| tenant.cpus).sum();
         if cpus > 0.0 && (self.run_time.is_some() || busy > Duration::ZERO) {
             *self.run_time.get_or_insert_default() += busy.div_f64(cpus);
@@ -323,7 +327,7 @@ impl Policy for KernelTiering {
         }
     }
 
-    fn on_observation(&mut self, _: Timestamp, obs: &Observation, pages: &mut PageTable) {
+    fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
         for page in obs.allocated.iter().flat_map(|allocated| allocated.pages()) {
             self.unpoison(page);
             self.folios.forget(page);
@@ -344,7 +348,7 @@ impl Policy for KernelTiering {
             self.faults.push(*fault);
         }
         self.costs = obs.kernel_costs;
-        self.count_run_time(obs);
+        self.count_run_time(now, obs);
     }
 
     fn on_outcomes(&mut self, _: Timestamp, outcomes: &[MoveOutcome], pages: &mut PageTable) {

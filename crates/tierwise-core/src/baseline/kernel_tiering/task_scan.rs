@@ -16,6 +16,9 @@
 //!   slow node is never local (`numa_migrate_check`), and its faults are private because its
 //!   `last_cpupid` has the time of its scan.
 //! - `task_scan_min`, `task_scan_max`: the bounds of the period.
+//! - `init_numa_balancing`: the first thread that a process makes sets the process's next scan,
+//!   `scan_delay` later: it finds one user of the memory, its maker. So the first due time of a
+//!   process with threads scans, and that of another one only sets the next scan.
 //! - `init_numa_balancing`: a thread, or a program started by vfork (`posix_spawn`, Python's
 //!   `subprocess`), has a stamp from its start, and keeps as its first period the `scan_delay` at
 //!   its fork. A program started by a plain fork takes `task_scan_start`.
@@ -50,11 +53,16 @@ pub(super) struct ScanSettings {
     delay: Duration,
     /// `None`: `task_scan_start`.
     first_period: Option<Duration>,
+    /// Run time of each process's thread when the policy starts.
+    ran: Duration,
+    /// Processes have made a thread.
+    threaded: bool,
 }
 
 impl ScanSettings {
-    /// Reads `scan_size`, `scan_period_min_ms`, `scan_period_max_ms`, `scan_delay_ms` and
-    /// `first_period_ms` (1000; 0 for `task_scan_start`).
+    /// Reads `scan_size`, `scan_period_min_ms`, `scan_period_max_ms`, `scan_delay_ms`,
+    /// `first_period_ms` (1000; 0 for `task_scan_start`), `ran_ms` (0: as the world reports) and
+    /// `threaded`.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
@@ -67,12 +75,20 @@ impl ScanSettings {
             period_max: section.millis_or("scan_period_max_ms", ms(60_000), 1..=600_000)?,
             delay: section.millis_or("scan_delay_ms", ms(1000), 0..=600_000)?,
             first_period: Some(first).filter(|period| !period.is_zero()),
+            ran: section.millis_or("ran_ms", Duration::ZERO, 0..=3_600_000)?,
+            threaded: section.flag_or("threaded", false)?,
         })
     }
 
     /// `scan_period_max_ms`, which is also the period in which the hot threshold is adjusted.
     pub(super) fn period_max(&self) -> Duration {
         self.period_max
+    }
+
+    /// The run time of a process's thread that the policy finds at its start; zero if the world's
+    /// readings count.
+    pub(super) fn ran(&self) -> Duration {
+        self.ran
     }
 
     /// `task_nr_scan_windows`: scans that the resident memory takes.
@@ -133,14 +149,21 @@ pub(super) struct TaskScan {
 }
 
 impl TaskScan {
-    /// A process that starts.
-    pub(super) fn new(tenant: TenantId, settings: &ScanSettings) -> Self {
+    /// A process whose thread has run for `ran` at `now`. If it has made a thread, the delay of its
+    /// first scan began then: it has passed if the process is older than the policy.
+    pub(super) fn new(
+        tenant: TenantId,
+        settings: &ScanSettings,
+        ran: Duration,
+        now: Timestamp,
+    ) -> Self {
+        let delay = if ran.is_zero() { settings.delay } else { Duration::ZERO };
         Self {
             tenant,
-            run_time: Duration::ZERO,
+            run_time: ran,
             stamp: Duration::ZERO,
             period: settings.first_period,
-            next_scan: None,
+            next_scan: settings.threaded.then_some(now + delay),
             passes: 0,
             accounted: 0,
             cursor: 0,
@@ -290,8 +313,8 @@ mod tests {
     impl Machine {
         fn new(text: &str, pages: u32) -> Self {
             let settings = settings(text);
-            let task = TaskScan::new(TenantId(0), &settings);
             let (cost, now) = (Duration::ZERO, Timestamp::ZERO);
+            let task = TaskScan::new(TenantId(0), &settings, settings.ran(), now);
             Self { settings, task, pages: table(pages), cost, now }
         }
 
@@ -366,6 +389,26 @@ mod tests {
         let mut spawned = Machine::new("scan_period_min_ms = 100", 10);
         assert!(forked.scans(5000, 1.0, false).len() > 30);
         assert!(spawned.scans(5000, 1.0, false).len() < 5);
+    }
+
+    /// A guest's Memcached had run for 653 ms, and was scanned within 380 ms of run time. The next
+    /// scan follows after two periods and the pause that the first one causes.
+    #[test]
+    fn threaded_process_scans_when_first_due() {
+        let mut threaded = Machine::new("ran_ms = 653\nthreaded = true", 10);
+        threaded.cost = 1_600_000 * Duration::from_nanos(1);
+        let times = threaded.scans(4000, 1.0, true);
+        assert_eq!(times.len(), 2, "{times:?}");
+        // 10 pages of 1.6 ms are four ticks: 32 times 16 ms.
+        assert!((348..=356).contains(&times[0]), "{times:?}");
+        assert!((2868..=2888).contains(&times[1]), "{times:?}");
+    }
+
+    /// A guest's stairs has one thread, and had run for 549 ms: its first scan came 1.46 s later.
+    #[test]
+    fn unthreaded_process_waits_for_the_delay() {
+        let times = Machine::new("ran_ms = 549\nscan_delay_ms = 100", 10).scans(2000, 1.0, true);
+        assert!((1452..=1460).contains(&times[0]), "{times:?}");
     }
 
     #[test]

@@ -24,6 +24,24 @@ fn policy_wakes_before_any_event() {
     assert_eq!(driven.policy.next_wake(), Some(Timestamp::ZERO + TICK));
 }
 
+/// A store's client takes the CPU in turn with its server, so kswapd waits no longer for both than
+/// for a program that always runs.
+#[test]
+fn clients_count_in_kswapds_turns() {
+    let demoted = |busy: u64, clients: u64| {
+        let mut driven = driven(SMALL);
+        let reading = &mut driven.machine.obs.tenants[0];
+        (reading.busy, reading.clients) =
+            (Duration::from_millis(busy), Duration::from_millis(clients));
+        driven.machine.allocated(0..94, 0).allocated(100..110, 1);
+        driven.plan(SECOND);
+        driven.fault(100, SECOND, SECOND + 1000);
+        (2..20).map(|later| driven.plan(SECOND + later * 1000).len()).collect::<Vec<_>>()
+    };
+    assert_eq!(demoted(0, 1000), demoted(1000, 0));
+    assert!(demoted(400, 600).iter().sum::<usize>() > 0);
+}
+
 #[test]
 fn each_fault_checks_free_memory_anew() {
     let mut driven = driven(SMALL);

@@ -113,6 +113,7 @@ impl Host {
             running: true,
             unmonitored: false,
             busy: Duration::from_millis(500),
+            clients: Duration::ZERO,
             cpus: 1.0,
             p99: i.is_multiple_of(10).then_some(Duration::from_millis(5)),
             counters: None,

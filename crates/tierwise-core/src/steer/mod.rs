@@ -19,7 +19,7 @@
 //! **Gap.** Two generations are [`LONG_GAP`] apart. Few pages may be idle for so long
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
 //! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages in
-//! use may be idle for the short gap by chance, so the first scan of a later series has few places
+//! use may be idle for the short gap by chance, so the first scan of such a series has few places
 //! ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]). Each time that the short
 //! gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
@@ -591,7 +591,7 @@ impl Steering {
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
-        if is_first && self.has_scanned && self.gap == SHORT_GAP {
+        if is_first && self.gap == SHORT_GAP {
             let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
             self.granted = self.granted.min(Pages(few));
         }

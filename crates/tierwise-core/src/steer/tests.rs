@@ -304,19 +304,16 @@ fn short_gap_in_vain_becomes_rare() {
 }
 
 #[test]
-fn later_short_gap_series_start_small() {
-    let mut steering = Steering::new(COSTS);
-    steering.gap = SHORT_GAP;
-    let mut places = |n, has_scanned| {
-        steering.has_scanned = has_scanned;
-        let course = steering.update(second(n), &idle(200, 40_000), true);
+fn short_gap_series_start_small() {
+    let places = |gap| {
+        let mut steering = Steering::new(COSTS);
+        steering.gap = gap;
+        let course = steering.update(second(0), &idle(200, 40_000), true);
         assert!(course.scans);
-        let places = course.rate.unwrap();
-        steering.scanning = Scanning::new(COSTS);
-        places
+        course.rate.unwrap()
     };
     // A sixteenth of the fast tier.
-    assert_eq!([places(0, false), places(100, true)], [Pages(40_000), Pages(6250)]);
+    assert_eq!([places(LONG_GAP), places(SHORT_GAP)], [Pages(40_000), Pages(6250)]);
 }
 
 #[test]

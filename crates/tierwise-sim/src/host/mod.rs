@@ -251,7 +251,9 @@ impl SimulatedHost {
             reading.busy = Duration::from_nanos(work.busy_ns as u64);
             // Whole nanoseconds of both, so that no step counts as less than it was.
             let both = Duration::from_nanos((work.busy_ns + work.clients_ns).round() as u64);
-            reading.clients = both.saturating_sub(reading.busy);
+            let has_clients = work.clients_ns > 0.0;
+            reading.clients =
+                if has_clients { both.saturating_sub(reading.busy) } else { Duration::ZERO };
             reading.cpus = self.workloads[i].cpus();
             reading.p99 = service.and_then(|s| s.last()).map(|last| last.p99);
             reading.running = self.workloads[i].state == WorkloadState::Running;

@@ -18,10 +18,10 @@
 //!
 //! **Gap.** Two generations are [`LONG_GAP`] apart. Few pages may be idle for so long
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
-//! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages in
-//! use may be idle for the short gap by chance, so the first scan of such a series has few places
-//! ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]). Each time that the short
-//! gap finds no victim, or its series gains nothing, it is tried half as often.
+//! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages
+//! in use may be idle for the short gap by chance, so the first scan of such a series has few
+//! places ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]). Each time that
+//! the short gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -49,9 +49,10 @@
 //! (`kswapd_shrink_node`). So idle pages are demoted before each scan, as many as it is expected to
 //! find candidates by the same part, and at least as many as found no room in the last scan. During
 //! a scan as many are demoted as the next reading is expected to show, which is what the last one
-//! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see. Pages that may be idle by chance are not demoted ahead: no scan may
-//! find others for their places. A series that ends leaves no room: free pages that nothing is
-//! promoted to are lost fast memory.
+//! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see.
+//! Pages that may be idle by chance are not demoted ahead: no scan may find others for their
+//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
+//! memory.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -192,8 +193,8 @@ pub struct KernelReading {
     /// Those of them that the kernel sees when it looks for room: pages on the CPUs' own lists are
     /// free, but not for `zone_watermark_ok`.
     pub available: Pages,
-    /// Those of the free ones between the high and the promo watermark. Promotions may use them, and kswapd
-    /// then demotes as many others.
+    /// Those of the free ones between the high and the promo watermark. Promotions may use them,
+    /// and kswapd then demotes as many others.
     pub restored: Pages,
     /// Base pages of the tenants in the fastest tier.
     pub held: Pages,

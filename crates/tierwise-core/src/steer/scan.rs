@@ -9,10 +9,10 @@
 //! the fast tier, there is no pass.
 //!
 //! The next count of the idle pages shows the gain of a pass. A promoted page takes the place of an
-//! idle one, or a free one. If it is used, there is one idle or free page less. If the
-//! promoted pages were accessed by chance, they are idle themselves, and as many are idle as before.
-//! All idle and free pages count for this, whichever of them are victims. They vary by themselves.
-//! So the effect is computed over as many passes as have promoted [`EVIDENCE`] of the fast tier, and
+//! idle one, or a free one. If it is used, there is one idle or free page less. If the promoted
+//! pages were accessed by chance, they are idle themselves, and as many are idle as before. All
+//! idle and free pages count for this, whichever of them are victims. They vary by themselves. So
+//! the effect is computed over as many passes as have promoted [`EVIDENCE`] of the fast tier, and
 //! is 1 before the first such number. By each pass, the next one is judged:
 //!
 //! ```text

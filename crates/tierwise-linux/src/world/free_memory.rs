@@ -2,8 +2,8 @@
 //!
 //! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu`]) are in no use, and the
 //! next allocation does not find them either. The engine therefore gets `MemFree` as free memory,
-//! and unmanaged memory without those pages. The lists are read only with each survey, or more rarely,
-//! because printing them costs the kernel much.
+//! and unmanaged memory without those pages. The lists are read only with each survey, or more
+//! rarely, because printing them costs the kernel much.
 
 use tierwise_core::observe::{TenantReading, TierReading};
 use tierwise_core::units::Pages;

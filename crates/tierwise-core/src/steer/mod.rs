@@ -20,8 +20,9 @@
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
 //! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages
 //! in use may be idle for the short gap by chance, so the first scan of such a series has few
-//! places ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]). Each time that
-//! the short gap finds no victim, or its series gains nothing, it is tried half as often.
+//! places ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]); that of the first
+//! series only if few pages are idle for the short gap, too. Each time that the short gap finds no
+//! victim, or its series gains nothing, it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -592,7 +593,8 @@ impl Steering {
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
-        if is_first && self.gap == SHORT_GAP {
+        let are_few = (self.certain.0 as f64) < total(reading) as f64 * FEW_IDLE;
+        if is_first && self.gap == SHORT_GAP && (self.has_scanned || are_few) {
             let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
             self.granted = self.granted.min(Pages(few));
         }

@@ -305,15 +305,18 @@ fn short_gap_in_vain_becomes_rare() {
 
 #[test]
 fn short_gap_series_start_small() {
-    let places = |gap| {
+    let places = |gap, has_scanned, idle_pages| {
         let mut steering = Steering::new(COSTS);
-        steering.gap = gap;
-        let course = steering.update(second(0), &idle(200, 40_000), true);
+        (steering.gap, steering.has_scanned) = (gap, has_scanned);
+        let course = steering.update(second(0), &idle(200, idle_pages), true);
         assert!(course.scans);
         course.rate.unwrap()
     };
-    // A sixteenth of the fast tier.
-    assert_eq!([places(LONG_GAP), places(SHORT_GAP)], [Pages(40_000), Pages(6250)]);
+    // A sixteenth of the fast tier, unless many pages are idle before the first series.
+    assert_eq!(places(LONG_GAP, false, 40_000), Pages(40_000));
+    assert_eq!(places(SHORT_GAP, false, 40_000), Pages(40_000));
+    assert_eq!(places(SHORT_GAP, false, 12_000), Pages(6250));
+    assert_eq!(places(SHORT_GAP, true, 40_000), Pages(6250));
 }
 
 #[test]

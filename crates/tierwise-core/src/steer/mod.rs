@@ -292,8 +292,7 @@ fn victims_idle_for(reading: &KernelReading, least: Duration) -> PromotionVictim
 /// longest time.
 fn shortest(idle: &[&IdlePages], enough: f64) -> Option<Duration> {
     let mut pages = 0_u64;
-    let shorter = idle.iter().rev();
-    let found = shorter.into_iter().find(|class| {
+    let found = idle.iter().rev().find(|class| {
         pages = pages.saturating_add(class.pages.0);
         pages as f64 >= enough
     });
@@ -332,7 +331,7 @@ pub struct Steering {
     room: Pages,
     /// The time between the two generations of the next count.
     gap: Duration,
-    /// The times in a row that the short gap showed no victim.
+    /// The times in a row that the short gap showed no victim, or its series gained nothing.
     in_vain: u32,
     /// The counts until the short gap is tried again.
     until_short: u32,

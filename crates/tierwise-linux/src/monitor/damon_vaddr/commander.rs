@@ -276,10 +276,12 @@ impl Commander {
     /// Ends turns in time. The next order, which starts other turns, may come many seconds later,
     /// and a kdamond costs as much after its turn as in it.
     fn end_turns_in_time(&mut self) {
-        if let Err(problem) = self.end_turns() {
+        // One time for both steps: to end a turn takes a while, and a turn whose time passes
+        // meanwhile was not tried yet.
+        let (now, length) = (self.now(), self.attrs.aggregation * TURN);
+        if let Err(problem) = self.end_turns(now) {
             tracing::debug!(%problem, "turns end with the next order");
         }
-        let (now, length) = (self.now(), self.attrs.aggregation * TURN);
         for place in self.places.iter_mut().filter(|place| now.since(place.since) >= length) {
             place.overdue = place.is_on();
         }
@@ -350,8 +352,8 @@ impl Commander {
     /// Turns off the kdamonds of processes that are no longer to be monitored, and those whose turn
     /// has lasted long enough, if other processes wait, or if its processes could have a kdamond
     /// each.
-    fn end_turns(&mut self) -> Result<()> {
-        let (now, takes_turns) = (self.now(), self.takes_turns());
+    fn end_turns(&mut self, now: Timestamp) -> Result<()> {
+        let takes_turns = self.takes_turns();
         for place in 0..self.places.len() {
             let Place { processes, since, .. } = &self.places[place];
             let stays = processes.iter().any(|process| self.rotation.holds(process));
@@ -411,7 +413,7 @@ impl Commander {
 
     /// Ends turns, and starts kdamonds for processes that wait.
     fn fill(&mut self) -> Result<()> {
-        self.end_turns()?;
+        self.end_turns(self.now())?;
         // Before the charge: orders have a cost even where no turn starts. If each were to wait
         // until its own is paid, no turn would ever start.
         let mut may_start = self.may_start();

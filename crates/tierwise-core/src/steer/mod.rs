@@ -58,6 +58,7 @@
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
+mod chance;
 pub mod scan;
 
 use std::cmp::Reverse;
@@ -65,6 +66,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
+pub use scan::Judgement;
 use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
@@ -146,6 +148,10 @@ pub fn confirmed(gap: Duration) -> Duration {
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
 const RATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// The copies after which their cost is known: the kernel demotes up to 256 pages at once
+/// (`MAX_LRU_BATCH`).
+const ENOUGH_COPIES: Pages = Pages(256);
 
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
@@ -260,6 +266,13 @@ pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> Promot
     victims_idle_for(reading, if is_certain { MIN_IDLE } else { confirmed(gap) })
 }
 
+/// The pages that are victims even if many others are idle by chance: [`MOST`] of the fast tier for
+/// the shortest time, or those idle for longer than the gap.
+fn certain(reading: &KernelReading, gap: Duration) -> Pages {
+    let is_most = idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST;
+    victims_idle_for(reading, if is_most { MIN_IDLE } else { confirmed(gap) }).pages
+}
+
 /// The victims if pages are victims that are idle for `least`. The shortest idle time is that of
 /// all idle pages: a short threshold distinguishes hot pages best, whichever they displace. It is
 /// not that of a few pages, which other control groups may have.
@@ -353,6 +366,9 @@ pub struct Steering {
     granted: Pages,
     /// The candidates that the kernel had counted in its second when the present pass started.
     counted: u64,
+    /// Pages demoted by order, and the CPU time of that.
+    copied: Pages,
+    copying: Duration,
 }
 
 /// A part of the last reading.
@@ -395,6 +411,8 @@ impl Steering {
             stock: f64::INFINITY,
             granted: Pages(0),
             counted: 0,
+            copied: Pages(0),
+            copying: Duration::ZERO,
         }
     }
 
@@ -440,6 +458,27 @@ impl Steering {
         (pair > 0.0).then(|| MAX_COPYING / pair)
     }
 
+    /// The judgement of the last pass; `None` before one.
+    pub fn judgement(&self) -> Option<Judgement> {
+        self.scanning.judgement()
+    }
+
+    /// Takes note that demoting so many cold pages took so much CPU time. Copies of pages that no
+    /// cache holds take several times as long as those that can be measured beforehand.
+    pub fn note_copies(&mut self, pages: Pages, took: Duration) {
+        self.copied = Pages(self.copied.0.saturating_add(pages.0));
+        self.copying += took;
+        if self.copied >= ENOUGH_COPIES {
+            self.costs.copy = self.copying.div_f64(self.copied.0 as f64);
+            self.scanning.set_costs(self.costs);
+        }
+    }
+
+    /// The costs, with that of a copy as it was measured last.
+    pub fn costs(&self) -> SteeringCosts {
+        self.costs
+    }
+
     /// Returns true if the caller should count the idle pages now: a scan has ended, or the last
     /// count left it in doubt whether there are victims.
     pub fn wants_count(&self) -> bool {
@@ -477,7 +516,7 @@ impl Steering {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading, !self.has_scanned, self.gap);
-            self.certain = victims_idle_for(reading, confirmed(self.gap)).pages;
+            self.certain = certain(reading, self.gap);
             let free = reading.free.saturating_sub(reading.restored).0;
             self.idle = Pages(idle_for(reading, MIN_IDLE).saturating_add(free));
         }
@@ -513,7 +552,10 @@ impl Steering {
             }
         }
         match step {
-            Step::Started => self.threshold = self.bounds().0,
+            Step::Started => {
+                self.threshold = self.bounds().0;
+                self.share = self.share.max(EXPECTED_SHARE);
+            }
             Step::Ended { took, candidates, poisoned } => {
                 if poisoned >= *CHUNK.start() {
                     self.share = (candidates as f64 / poisoned as f64).min(1.0);

@@ -18,14 +18,17 @@
 //! ```text
 //! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
 //! next   = candidates - promoted + promoted / e              (at most the places that are left)
-//! gain   = (2 * free + effect * (next - free)) * horizon * m * saved / (2 * threshold)
+//! rate   = hot / threshold + (1 - hot) * rate of the cold pages
+//! gain   = (free * rate + hot * effect * (next - free) / (2 * threshold)) * horizon * m * saved
 //! cost   = faults * fault + (2 * next - free) * copy + the time of counting idle pages
 //! ```
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
 //! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
-//! Half of that is the maximum rate of a displaced page. `free` of the pages take a free place, and
-//! displace none: memory that kswapd has freed is used again. While the gain is at least the cost,
+//! Half of that is the maximum rate of a displaced page. `hot` is the part of the candidates that
+//! chance does not explain ([`super::chance`]): the others are worth no displaced page. `free` of
+//! the pages take a free place, and displace none: memory that kswapd has freed is used again.
+//! While the gain is at least the cost,
 //! another pass follows. Before it, as many idle pages are demoted as candidates found no free page
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
 //! [`MAX_SCANNING`] of the time since the last; without places there is no gain. If many more fast
@@ -40,6 +43,7 @@
 
 use std::time::Duration;
 
+use super::chance::{Candidates, Waiting};
 use super::{KernelReading, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
@@ -96,17 +100,22 @@ pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// Counts since the machine started, as in [`KernelReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
-    promoted: u64,
-    candidates: u64,
-    demoted: u64,
-    faults: u64,
-    poisoned: u64,
+    pub promoted: u64,
+    pub candidates: u64,
+    pub demoted: u64,
+    pub faults: u64,
+    pub poisoned: u64,
 }
 
 impl Counts {
     pub(super) fn of(reading: &KernelReading) -> Self {
         let &KernelReading { promoted, candidates, demoted, faults, poisoned, .. } = reading;
         Self { promoted, candidates, demoted, faults, poisoned }
+    }
+
+    /// Poisoned pages that have had no hint fault.
+    pub(super) fn waiting(&self) -> u64 {
+        self.poisoned.saturating_sub(self.faults)
     }
 
     /// The increase of the counts since `then`; zero for a counter that fell.
@@ -174,6 +183,21 @@ impl Conditions {
     }
 }
 
+/// What another pass like the last one would bring.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// The part of the candidates that chance does not explain, 0 to 1.
+    pub hot: f64,
+    /// Accesses per second of the other slow pages.
+    pub cold_rate: f64,
+    /// The part of the promoted pages that are in use, 0 to 1.
+    pub effect: f64,
+    /// Seconds that it would save.
+    pub gain: f64,
+    /// CPU time in seconds that it would take.
+    pub cost: f64,
+}
+
 /// The result of [`Scanning::update`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -192,13 +216,20 @@ pub(super) struct Scanning {
     state: State,
     /// The last series has gained, and no count since has found nothing to do.
     has_gained: bool,
+    waiting: Waiting,
+    judgement: Option<Judgement>,
 }
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
         let state = State::Off { since, pause, idle: Pages(0), was_short: false };
-        Self { costs, state, has_gained: false }
+        let waiting = Waiting::default();
+        Self { costs, state, has_gained: false, waiting, judgement: None }
+    }
+
+    pub(super) fn set_costs(&mut self, costs: SteeringCosts) {
+        self.costs = costs;
     }
 
     pub(super) fn is_on(&self) -> bool {
@@ -229,6 +260,10 @@ impl Scanning {
     /// Returns true if a pass waits for the idle pages to be counted.
     pub(super) fn wants_count(&self) -> bool {
         matches!(self.state, State::Judge { .. })
+    }
+
+    pub(super) fn judgement(&self) -> Option<Judgement> {
+        self.judgement
     }
 
     /// True if the last series has gained, and no count since has found nothing to do.
@@ -271,14 +306,28 @@ impl Scanning {
         of: &Conditions,
         is_fresh: bool,
     ) -> Step {
+        self.waiting.follow(now, counts, of.slow.0);
+        let was_on = self.is_on();
+        let step = self.step(now, counts, of, is_fresh);
+        if self.is_on() && !was_on {
+            self.waiting.start();
+        }
+        step
+    }
+
+    fn step(&mut self, now: Timestamp, counts: Counts, of: &Conditions, is_fresh: bool) -> Step {
         match self.state {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { first, pass, mut series, .. } if is_fresh => {
                 let before = series.idle.min(of.idle);
                 series.add(&pass, of);
                 // Pages that the pass poisoned last have their faults after its end.
-                let faults = counts.since(&first).faults;
-                let (gain, cost) = self.judge(&Counts { faults, ..pass }, series.effect, of);
+                let all = counts.since(&first);
+                let found = self.waiting.judge(&all, of.threshold);
+                let pass = Counts { faults: all.faults, ..pass };
+                let judgement = self.judge(&pass, found, series.effect, of);
+                let Judgement { gain, cost, .. } = judgement;
+                self.judgement = Some(judgement);
                 // Without places there is nothing to gain: what the pass cost has to be earned.
                 let gain = if of.has_work() { gain } else { 0.0 };
                 let follows = of.has_work() && (gain >= cost || of.is_longer);
@@ -331,20 +380,22 @@ impl Scanning {
         Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
     }
 
-    /// Gain and cost in seconds of another pass like the one that has ended.
-    fn judge(&self, pass: &Counts, effect: f64, of: &Conditions) -> (f64, f64) {
+    /// Judges another pass like the one that has ended.
+    fn judge(&self, pass: &Counts, found: Candidates, effect: f64, of: &Conditions) -> Judgement {
         let SteeringCosts { saved, copy, fault, .. } = self.costs;
         let left = pass.candidates.saturating_sub(pass.promoted) as f64;
         let missed = pass.promoted as f64 / std::f64::consts::E;
         let next = (left + missed).min(of.places.0 as f64);
         let free = next.min(of.free.0 as f64);
-        let misses = MISSES_PER_ACCESS / (2.0 * of.threshold.as_secs_f64().max(1e-9));
-        let pages = 2.0 * free + effect * (next - free);
-        let gain = pages * HORIZON.as_secs_f64() * misses * saved.as_secs_f64();
+        let rate = 1.0 / of.threshold.as_secs_f64().max(1e-9);
+        let free_rate = found.hot * rate + (1.0 - found.hot) * found.cold_rate.min(rate);
+        let accesses = free * free_rate + found.hot * effect * (next - free) * rate / 2.0;
+        let misses = accesses * MISSES_PER_ACCESS * HORIZON.as_secs_f64();
         let cost = pass.faults as f64 * fault.as_secs_f64()
             + (2.0 * next - free) * copy.as_secs_f64()
             + of.counting.as_secs_f64();
-        (gain, cost)
+        let (hot, cold_rate) = (found.hot, found.cold_rate);
+        Judgement { hot, cold_rate, effect, gain: misses * saved.as_secs_f64(), cost }
     }
 
     /// The pause after a pass that lost so many seconds.
@@ -418,6 +469,7 @@ mod tests {
                 counted = victims;
             }
             scanning.update(tenth(n), counts, &of(counted), true);
+            scanning.waiting.leave_nothing_to_chance();
             on.extend(scanning.is_on().then_some(n));
         }
         on
@@ -545,6 +597,7 @@ mod tests {
                 Counts { poisoned: 9000, faults: 9000, promoted: 60, demoted: 60, candidates };
             scanning.update(tenth(1), pass, &of(400), false);
             scanning.update(tenth(2), pass, &of(400), false);
+            scanning.waiting.leave_nothing_to_chance();
             scanning.update(tenth(3), pass, &of(340), true);
             scanning.is_on()
         };

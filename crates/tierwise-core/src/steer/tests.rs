@@ -90,7 +90,7 @@ fn few_idle_pages_shorten_the_gap() {
 fn doubt_after_a_scan_is_counted_again() {
     let mut steering = after_scan_with(15_000);
     let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(300, 20_000) };
-    let reading = KernelReading { slow: Pages(8000), faults: 20_000, ..counted };
+    let reading = KernelReading { slow: Pages(8000), faults: 15_000, ..counted };
     assert!(!steering.update(second(3), &reading, true).scans && steering.wants_count());
     let idler = KernelReading { fast: vec![class(0, 80_000), class(700, 20_000)], ..reading };
     assert!(steering.update(second(4), &idler, true).scans, "the series goes on");
@@ -224,7 +224,7 @@ fn after_scan_with(candidates: u64) -> Steering {
     let mut steering = Steering::new(COSTS);
     let reading = KernelReading { slow: Pages(20_000), ..idle(500, 30_000) };
     steering.update(second(0), &reading, true);
-    let scanned = KernelReading { candidates, poisoned: 20_000, faults: 20_000, ..reading };
+    let scanned = KernelReading { candidates, poisoned: 20_000, faults: candidates, ..reading };
     steering.update(second(1), &scanned, false);
     steering.update(second(2), &scanned, false);
     steering
@@ -371,7 +371,7 @@ fn doubtful_pages_make_no_room() {
 fn room_follows_the_last_scans_share() {
     let reading = |victims| {
         let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, victims) };
-        KernelReading { slow: Pages(8000), faults: 20_000, ..counted }
+        KernelReading { slow: Pages(8000), faults: 15_000, ..counted }
     };
     let mut steering = after_scan_with(15_000);
     assert_eq!(steering.room(), Pages(0), "not judged yet");

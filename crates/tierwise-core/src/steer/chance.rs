@@ -27,7 +27,7 @@ const REPETITIONS: u32 = 50;
 
 /// The pages that wait for their hint faults.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Waiting {
+pub(super) struct FaultWaits {
     last: Option<(Timestamp, Counts)>,
     /// Of the poisoned pages without a fault, those that do not wait: their processes have exited.
     gone: u64,
@@ -35,7 +35,7 @@ pub(super) struct Waiting {
     time: f64,
 }
 
-impl Waiting {
+impl FaultWaits {
     /// Makes the pages wait so long that no candidate is explained by chance.
     #[cfg(test)]
     pub(super) fn leave_nothing_to_chance(&mut self) {
@@ -45,14 +45,19 @@ impl Waiting {
 
 /// The candidates of a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Candidates {
+pub(super) struct HotShare {
     /// The part of them that chance does not explain, 0 to 1.
     pub hot: f64,
     /// Accesses per second of the other pages.
     pub cold_rate: f64,
 }
 
-impl Waiting {
+impl HotShare {
+    /// All of them hot.
+    pub(super) const HOT: Self = Self { hot: 1.0, cold_rate: 0.0 };
+}
+
+impl FaultWaits {
     /// Handles a reading. No more than the slow pages can wait.
     pub(super) fn follow(&mut self, now: Timestamp, counts: Counts, slow: u64) {
         let all = counts.waiting();
@@ -73,7 +78,7 @@ impl Waiting {
     }
 
     /// Judges the candidates of the pass that started last, by its counts.
-    pub(super) fn judge(&self, pass: &Counts, threshold: Duration) -> Candidates {
+    pub(super) fn judge(&self, pass: &Counts, threshold: Duration) -> HotShare {
         let (found, seconds) = (pass.candidates as f64, threshold.as_secs_f64());
         let late = pass.faults.saturating_sub(pass.candidates) as f64;
         let time = self.time.max(late * seconds).max(f64::MIN_POSITIVE);
@@ -84,7 +89,7 @@ impl Waiting {
             chance = (cold.max(0.0) * -(-rate * seconds).exp_m1()).min(found);
         }
         let hot = if found > 0.0 { 1.0 - chance / found } else { 1.0 };
-        Candidates { hot, cold_rate: rate }
+        HotShare { hot, cold_rate: rate }
     }
 }
 
@@ -108,8 +113,8 @@ mod tests {
     }
 
     /// The candidates of a pass that is judged after a second, when `gone` pages wait for ever.
-    fn judged(hot: f64, rate: f64, gone: u64) -> Candidates {
-        let mut waiting = Waiting::default();
+    fn judged(hot: f64, rate: f64, gone: u64) -> HotShare {
+        let mut waiting = FaultWaits::default();
         let with_gone = |counts: Counts| Counts { poisoned: counts.poisoned + gone, ..counts };
         let at = |n: u32| Timestamp::ZERO + STEP * n;
         waiting.follow(at(0), with_gone(Counts::default()), 10_000);
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn pages_accessed_alike_are_not_hot() {
         for rate in [0.5, 3.0, 15.0] {
-            let Candidates { hot, cold_rate } = judged(0.0, rate, 0);
+            let HotShare { hot, cold_rate } = judged(0.0, rate, 0);
             assert!(hot < 0.05, "{hot} of those at {rate}");
             assert!((cold_rate / rate - 1.0).abs() < 0.05, "{cold_rate} instead of {rate}");
         }
@@ -134,7 +139,7 @@ mod tests {
     #[test]
     fn hot_pages_are_told_from_chance() {
         // 9000 cold pages at once per second: 439 of them within the threshold.
-        let Candidates { hot, cold_rate } = judged(1000.0, 1.0, 0);
+        let HotShare { hot, cold_rate } = judged(1000.0, 1.0, 0);
         assert!((hot - 1000.0 / 1439.0).abs() < 0.01, "{hot}");
         assert!((cold_rate - 1.0).abs() < 0.02, "{cold_rate}");
         assert!(judged(1000.0, 0.0, 0).hot > 0.999);
@@ -147,7 +152,7 @@ mod tests {
 
     #[test]
     fn pass_without_candidates_has_no_chance() {
-        let found = Waiting::default().judge(&Counts::default(), THRESHOLD);
-        assert_eq!(found, Candidates { hot: 1.0, cold_rate: 0.0 });
+        let found = FaultWaits::default().judge(&Counts::default(), THRESHOLD);
+        assert_eq!(found, HotShare { hot: 1.0, cold_rate: 0.0 });
     }
 }

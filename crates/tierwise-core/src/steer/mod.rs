@@ -20,9 +20,10 @@
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
 //! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages
 //! in use may be idle for the short gap by chance, so the first scan of such a series has few
-//! places ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]); that of the first
-//! series only if few pages are idle for the short gap, too. Each time that the short gap finds no
-//! victim, or its series gains nothing, it is tried half as often.
+//! places ([`scan::EVIDENCE`]), and its candidates show whether any are hot (`chance`); that of the
+//! first series only if few pages are idle for the short gap, too, because the kernel scans once
+//! per second at first. Each time that the short gap finds no victim, or its series gains nothing,
+//! it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -52,8 +53,8 @@
 //! a scan as many are demoted as the next reading is expected to show, which is what the last one
 //! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see.
 //! Pages that may be idle by chance are not demoted ahead: no scan may find others for their
-//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
-//! memory.
+//! places. So the first scan of a series with the short gap gets room for few. A series that ends
+//! leaves no room: free pages that nothing is promoted to are lost fast memory.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -266,10 +267,11 @@ pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> Promot
     victims_idle_for(reading, if is_certain { MIN_IDLE } else { confirmed(gap) })
 }
 
-/// The pages that are victims even if many others are idle by chance: [`MOST`] of the fast tier for
-/// the shortest time, or those idle for longer than the gap.
+/// The pages that are hardly idle by chance: those idle for longer than the gap, or with the long
+/// gap all, if they are [`MOST`] of the fast tier.
 fn certain(reading: &KernelReading, gap: Duration) -> Pages {
-    let is_most = idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST;
+    let are_most = idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST;
+    let is_most = gap == LONG_GAP && are_most;
     victims_idle_for(reading, if is_most { MIN_IDLE } else { confirmed(gap) }).pages
 }
 
@@ -537,6 +539,7 @@ impl Steering {
             fast: Pages(total(reading)),
             slow: reading.slow,
             counting: self.counting,
+            doubts_heat: self.gap == SHORT_GAP,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
@@ -635,14 +638,16 @@ impl Steering {
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
         let are_few = (self.certain.0 as f64) < total(reading) as f64 * FEW_IDLE;
-        if is_first && self.gap == SHORT_GAP && (self.has_scanned || are_few) {
-            let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
-            self.granted = self.granted.min(Pages(few));
+        let few = Pages((total(reading) as f64 * scan::EVIDENCE).ceil() as u64);
+        let is_doubtful = is_first && self.gap == SHORT_GAP;
+        if is_doubtful && (self.has_scanned || are_few) {
+            self.granted = self.granted.min(few);
         }
         let second = self.second.filter(|second| !second.is_over(now));
         self.counted =
             second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
-        Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)
+        let expected = Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted);
+        if is_doubtful { expected.min(few) } else { expected }
     }
 
     /// Follows the stock and the kernel's second. Returns the candidates since the last reading.

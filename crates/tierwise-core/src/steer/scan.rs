@@ -18,16 +18,17 @@
 //! ```text
 //! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
 //! next   = candidates - promoted + promoted / e              (at most the places that are left)
-//! rate   = hot / threshold + (1 - hot) * rate of the cold pages
-//! gain   = (free * rate + hot * effect * (next - free) / (2 * threshold)) * horizon * m * saved
+//! hot    = (free + effect * (next - free) / 2) / threshold
+//! gain   = (h * hot + (1 - h) * free * cold rate) * horizon * m * saved
 //! cost   = faults * fault + (2 * next - free) * copy + the time of counting idle pages
 //! ```
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
 //! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
-//! Half of that is the maximum rate of a displaced page. `hot` is the part of the candidates that
-//! chance does not explain ([`super::chance`]): the others are worth no displaced page. `free` of
-//! the pages take a free place, and displace none: memory that kswapd has freed is used again.
+//! Half of that is the maximum rate of a displaced page. `free` of the pages take a free place, and
+//! displace none: memory that kswapd has freed is used again. `h` is the part of the candidates
+//! that chance does not explain, where victims may be idle by chance, too (`super::chance`), and
+//! else 1: the others are worth no displaced page.
 //! While the gain is at least the cost,
 //! another pass follows. Before it, as many idle pages are demoted as candidates found no free page
 //! in the last pass. Otherwise the next series starts when the cost less the gain is
@@ -43,7 +44,7 @@
 
 use std::time::Duration;
 
-use super::chance::{Candidates, Waiting};
+use super::chance::{FaultWaits, HotShare};
 use super::{KernelReading, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 
@@ -173,6 +174,8 @@ pub(super) struct Conditions {
     pub slow: Pages,
     /// CPU time of counting idle pages since the last pass was judged.
     pub counting: Duration,
+    /// Victims may be idle by chance, so candidates must be hotter than chance makes them.
+    pub doubts_heat: bool,
 }
 
 impl Conditions {
@@ -216,7 +219,7 @@ pub(super) struct Scanning {
     state: State,
     /// The last series has gained, and no count since has found nothing to do.
     has_gained: bool,
-    waiting: Waiting,
+    waiting: FaultWaits,
     judgement: Option<Judgement>,
 }
 
@@ -224,7 +227,7 @@ impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
         let state = State::Off { since, pause, idle: Pages(0), was_short: false };
-        let waiting = Waiting::default();
+        let waiting = FaultWaits::default();
         Self { costs, state, has_gained: false, waiting, judgement: None }
     }
 
@@ -323,7 +326,11 @@ impl Scanning {
                 series.add(&pass, of);
                 // Pages that the pass poisoned last have their faults after its end.
                 let all = counts.since(&first);
-                let found = self.waiting.judge(&all, of.threshold);
+                let found = if of.doubts_heat {
+                    self.waiting.judge(&all, of.threshold)
+                } else {
+                    HotShare::HOT
+                };
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = self.judge(&pass, found, series.effect, of);
                 let Judgement { gain, cost, .. } = judgement;
@@ -381,16 +388,16 @@ impl Scanning {
     }
 
     /// Judges another pass like the one that has ended.
-    fn judge(&self, pass: &Counts, found: Candidates, effect: f64, of: &Conditions) -> Judgement {
+    fn judge(&self, pass: &Counts, found: HotShare, effect: f64, of: &Conditions) -> Judgement {
         let SteeringCosts { saved, copy, fault, .. } = self.costs;
         let left = pass.candidates.saturating_sub(pass.promoted) as f64;
         let missed = pass.promoted as f64 / std::f64::consts::E;
         let next = (left + missed).min(of.places.0 as f64);
         let free = next.min(of.free.0 as f64);
-        let rate = 1.0 / of.threshold.as_secs_f64().max(1e-9);
-        let free_rate = found.hot * rate + (1.0 - found.hot) * found.cold_rate.min(rate);
-        let accesses = free * free_rate + found.hot * effect * (next - free) * rate / 2.0;
-        let misses = accesses * MISSES_PER_ACCESS * HORIZON.as_secs_f64();
+        let least = 1.0 / of.threshold.as_secs_f64().max(1e-9);
+        let hot = found.hot * (free + effect * (next - free) / 2.0) * least;
+        let cold = (1.0 - found.hot) * free * found.cold_rate.min(least);
+        let misses = (hot + cold) * MISSES_PER_ACCESS * HORIZON.as_secs_f64();
         let cost = pass.faults as f64 * fault.as_secs_f64()
             + (2.0 * next - free) * copy.as_secs_f64()
             + of.counting.as_secs_f64();
@@ -443,6 +450,7 @@ mod tests {
             fast: Pages(1000),
             slow: Pages(9000),
             counting: Duration::ZERO,
+            doubts_heat: true,
         }
     }
 

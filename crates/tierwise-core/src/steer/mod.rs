@@ -20,10 +20,8 @@
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
 //! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages
 //! in use may be idle for the short gap by chance, so the first scan of such a series has few
-//! places ([`scan::EVIDENCE`]), and its candidates show whether any are hot (`chance`); that of the
-//! first series only if few pages are idle for the short gap, too, because the kernel scans once
-//! per second at first. Each time that the short gap finds no victim, or its series gains nothing,
-//! it is tried half as often.
+//! places ([`scan::EVIDENCE`]), and its candidates show whether any are hot (`chance`). Each time
+//! that the short gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -44,7 +42,9 @@
 //! **Chunk.** The kernel poisons the slow pages of a chunk of the address space at once. Where
 //! there are few victims, the first chunk has enough pages for them, and the scan ends ([`scan`]).
 //! How many are enough follows from the part of the poisoned pages that were candidates in the last
-//! scan, and from the part of the tenants' pages that are slow.
+//! scan, and from the part of the tenants' pages that are slow. The kernel scans a chunk per second
+//! at first (`numa_scan_period`), so the chunks of the first series are not small
+//! ([`FIRST_CHUNK`]).
 //!
 //! **Room.** A candidate that finds no free page is lost for its scan, and it wakes kswapd, which
 //! is slower than the faults and demotes up to the high watermark's number of pages, wanted or not
@@ -53,8 +53,8 @@
 //! a scan as many are demoted as the next reading is expected to show, which is what the last one
 //! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see.
 //! Pages that may be idle by chance are not demoted ahead: no scan may find others for their
-//! places. So the first scan of a series with the short gap gets room for few. A series that ends
-//! leaves no room: free pages that nothing is promoted to are lost fast memory.
+//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
+//! memory.
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
@@ -86,6 +86,10 @@ pub const PERIOD: Duration = Duration::from_millis(100);
 /// 256 MiB) and a sixty-fourth of it. The kernel poisons smaller chunks more often, so that a scan
 /// takes as long.
 pub const CHUNK: RangeInclusive<u64> = 1024..=65536;
+
+/// The smallest chunk of the first series of scans: 64 MiB. The smallest of all took a B+ tree's
+/// first scan two seconds, in which it poisoned 3,700 pages.
+const FIRST_CHUNK: u64 = 16384;
 
 /// The part of the slow pages that a first scan is expected to find hot: a quarter. The next scans
 /// are planned by what the last one found. Chosen, not measured.
@@ -429,7 +433,8 @@ impl Steering {
         let candidates = self.places().0.saturating_mul(MAX_CANDIDATES);
         // Fast pages of the chunk are passed over, and count for its size (`task_numa_work`).
         let wanted = (self.density * candidates as f64 / self.share.max(MIN_SHARE)) as u64;
-        Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
+        let least = if self.has_scanned { *CHUNK.start() } else { FIRST_CHUNK };
+        Pages(wanted.clamp(least, *CHUNK.end()))
     }
 
     /// The kernel counts all candidates of a second against the rate, those of the pass before too.
@@ -637,17 +642,14 @@ impl Steering {
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
-        let are_few = (self.certain.0 as f64) < total(reading) as f64 * FEW_IDLE;
-        let few = Pages((total(reading) as f64 * scan::EVIDENCE).ceil() as u64);
-        let is_doubtful = is_first && self.gap == SHORT_GAP;
-        if is_doubtful && (self.has_scanned || are_few) {
-            self.granted = self.granted.min(few);
+        if is_first && self.gap == SHORT_GAP {
+            let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
+            self.granted = self.granted.min(Pages(few));
         }
         let second = self.second.filter(|second| !second.is_over(now));
         self.counted =
             second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
-        let expected = Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted);
-        if is_doubtful { expected.min(few) } else { expected }
+        Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)
     }
 
     /// Follows the stock and the kernel's second. Returns the candidates since the last reading.

@@ -1,0 +1,360 @@
+//! The times at which the kernel scans.
+//!
+//! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. A *pass*
+//! is one scan of the tenants' slow memory; passes that follow each other are a *series*. A pass
+//! ends when all pages were scanned and had the threshold's time to be accessed. It ends early as
+//! soon as no place is left, because a further promotion would displace a page in use or exceed the
+//! rate, and as soon as there are [`MAX_CANDIDATES`] candidates per place, because the threshold
+//! then distinguishes too little. Without slow pages, or with places for less than [`EVIDENCE`] of
+//! the fast tier, there is no pass.
+//!
+//! The next count of the idle pages shows the gain of a pass. A promoted page takes the place of an
+//! idle one, or a free one. If it is used, there is one idle or free page less. If the promoted
+//! pages were accessed by chance, they are idle themselves, and as many are idle as before. All
+//! idle and free pages count for this, whichever of them are victims. They vary by themselves. So
+//! the effect is computed over as many passes as have promoted [`EVIDENCE`] of the fast tier, and
+//! is 1 before the first such number. By each pass, the next one is judged:
+//!
+//! ```text
+//! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
+//! next   = candidates - promoted + promoted / e              (at most the places that are left)
+//! hot    = (free + effect * (next - free) / 2) / threshold
+//! gain   = (h * hot + (1 - h) * free * cold rate) * horizon * m * saved
+//! cost   = faults * fault + (2 * next - free) * copy + the time of counting idle pages
+//! ```
+//!
+//! A page that is accessed once per threshold on average, at random times, is missed by a pass with
+//! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
+//! Half of that is the maximum rate of a displaced page. `free` of the pages take a free place, and
+//! displace none: memory that kswapd has freed is used again. `h` is the part of the candidates
+//! that chance does not explain, where victims may be idle by chance, too (`super::chance`), and
+//! else 1: the others are worth no displaced page. While the gain is at least the cost, another
+//! pass follows. Before it, as many idle pages are demoted as candidates found no free page in the
+//! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
+//! the last: the loss is what the pass took less what its pages save. If many more fast pages are
+//! idle than before, the workload has changed, and the next series starts when it is five times
+//! that part. A workload that changes within seconds is not worth following: its pages save
+//! nothing (`pause`).
+//!
+//! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
+//! has changed before it, so it may change again: the next counts of the idle pages may take
+//! [`MAX_SCANNING`] of the time, too, until one starts no series. Other counts may take
+//! [`MAX_COUNTING`].
+
+mod judgement;
+mod pause;
+
+use std::time::Duration;
+
+use super::chance::{FaultWaits, HotShare};
+use super::{KernelReading, SteeringCosts};
+use crate::units::{Pages, Timestamp};
+pub use judgement::{HORIZON, Judgement, MISSES_PER_ACCESS};
+use pause::Pause;
+pub use pause::{MAX_PAUSE, MAX_SCANNING};
+
+/// The part of the machine's CPU time that counts of the idle pages may take where no scan gains:
+/// they walk the tenants' page tables.
+pub const MAX_COUNTING: f64 = 0.003;
+
+/// The part of the fast tier by which the idle pages vary by themselves: a sixteenth. As much must
+/// have been promoted for an effect to show, and they must have grown by as much for a workload to
+/// count as changed. Chosen, not measured.
+pub const EVIDENCE: f64 = 1.0 / 16.0;
+
+/// The part of the tenants' slow memory at which a pass is complete: the kernel passes over memory
+/// that no process maps or no running thread uses.
+const COMPLETE: f64 = 0.8;
+
+/// The candidates per place at which a pass ends. The kernel promotes candidates in the order of
+/// their faults, whichever are hotter; with twice as many candidates as victims a shorter threshold
+/// finds the hotter half, and the rest of the pass would only cost faults. Chosen, not measured.
+pub(super) const MAX_CANDIDATES: u64 = 2;
+
+/// The longest pass: memory of processes that do not run is not scanned.
+const MAX_PASS: Duration = Duration::from_secs(10);
+
+/// Counts since the machine started, as in [`KernelReading`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counts {
+    pub promoted: u64,
+    pub candidates: u64,
+    pub demoted: u64,
+    pub faults: u64,
+    pub poisoned: u64,
+}
+
+impl Counts {
+    pub(super) fn of(reading: &KernelReading) -> Self {
+        let &KernelReading { promoted, candidates, demoted, faults, poisoned, .. } = reading;
+        Self { promoted, candidates, demoted, faults, poisoned }
+    }
+
+    /// Poisoned pages that have had no hint fault.
+    pub(super) fn waiting(&self) -> u64 {
+        self.poisoned.saturating_sub(self.faults)
+    }
+
+    /// The increase of the counts since `then`; zero for a counter that fell.
+    fn since(&self, then: &Self) -> Self {
+        Self {
+            promoted: self.promoted.saturating_sub(then.promoted),
+            candidates: self.candidates.saturating_sub(then.candidates),
+            demoted: self.demoted.saturating_sub(then.demoted),
+            faults: self.faults.saturating_sub(then.faults),
+            poisoned: self.poisoned.saturating_sub(then.poisoned),
+        }
+    }
+}
+
+/// The passes since the last pause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Series {
+    started: Timestamp,
+    /// Idle and free base pages when the effect was last computed, or before the first pass.
+    idle: Pages,
+    /// Base pages promoted since then.
+    promoted: u64,
+    /// The part of the promoted pages that are in use, 0 to 1.
+    effect: f64,
+    /// Base pages that the series has promoted and that were in use.
+    used: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// A pass that began with these counts.
+    On { since: Timestamp, counts: Counts, series: Series, scanned: Option<Timestamp> },
+    /// A pass that began with the counts `first` has ended, and is judged when the idle pages are
+    /// counted.
+    Judge { first: Counts, pass: Counts, took: Duration, series: Series },
+    /// A pause.
+    Off(Pause),
+}
+
+/// The conditions of a pass.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Conditions {
+    /// The free ones of the pages that promotions may displace.
+    pub free: Pages,
+    /// All base pages of the fastest tier that are idle or free.
+    pub idle: Pages,
+    /// The victims that the rate allows to displace now.
+    pub places: Pages,
+    pub threshold: Duration,
+    /// The threshold became longer after the last pass, which is therefore repeated.
+    pub is_longer: bool,
+    /// Base pages of the fastest tier.
+    pub fast: Pages,
+    /// Base pages of the tenants in slower tiers.
+    pub slow: Pages,
+    /// CPU time of counting idle pages since the last pass was judged.
+    pub counting: Duration,
+    /// Victims may be idle by chance, so candidates must be hotter than chance makes them.
+    pub doubts_heat: bool,
+}
+
+impl Conditions {
+    /// True if there are pages to promote, and enough places for them.
+    fn has_work(&self) -> bool {
+        let enough = (self.fast.0 as f64 * EVIDENCE).max(1.0);
+        self.places.0 as f64 >= enough && self.slow > Pages(0)
+    }
+}
+
+/// The result of [`Scanning::update`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The first of a series of passes starts.
+    Started,
+    /// A pass has ended after the time `took` with so many candidates of so many poisoned pages.
+    Ended { took: Duration, candidates: u64, poisoned: u64 },
+    /// The series or the pause continues, or the series ends.
+    None,
+}
+
+/// Decides when the kernel scans.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scanning {
+    costs: SteeringCosts,
+    state: State,
+    /// The last series has gained, and no count since has found nothing to do.
+    has_gained: bool,
+    waiting: FaultWaits,
+    judgement: Option<Judgement>,
+}
+
+impl Scanning {
+    pub(super) fn new(costs: SteeringCosts) -> Self {
+        let (state, waiting) = (State::Off(Pause::NONE), FaultWaits::default());
+        Self { costs, state, has_gained: false, waiting, judgement: None }
+    }
+
+    pub(super) fn set_costs(&mut self, costs: SteeringCosts) {
+        self.costs = costs;
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        matches!(self.state, State::On { .. })
+    }
+
+    /// True if there is no series.
+    pub(super) fn is_paused(&self) -> bool {
+        matches!(self.state, State::Off(_))
+    }
+
+    /// The whole length of the present pause; zero if there is none.
+    pub(super) fn pause(&self) -> Duration {
+        match self.state {
+            State::On { .. } | State::Judge { .. } => Duration::ZERO,
+            State::Off(pause) => pause.length(),
+        }
+    }
+
+    /// Returns true if victims could start a series now, or after a change of the workload.
+    pub(super) fn may_start(&self, now: Timestamp) -> bool {
+        match self.state {
+            State::On { .. } | State::Judge { .. } => false,
+            State::Off(pause) => pause.may_end(now),
+        }
+    }
+
+    /// Returns true if a pass waits for the idle pages to be counted.
+    pub(super) fn wants_count(&self) -> bool {
+        matches!(self.state, State::Judge { .. })
+    }
+
+    pub(super) fn judgement(&self) -> Option<Judgement> {
+        self.judgement
+    }
+
+    /// True if the last series has gained, and no count since has found nothing to do.
+    pub(super) fn has_gained(&self) -> bool {
+        self.has_gained
+    }
+
+    /// The part of the machine's CPU time that counts of the idle pages may take.
+    pub(super) fn counting(&self) -> f64 {
+        if self.has_gained { MAX_SCANNING } else { MAX_COUNTING }
+    }
+
+    /// Base pages that the present pass has promoted; zero without one.
+    pub(super) fn promoted(&self, now: &Counts) -> u64 {
+        match &self.state {
+            State::On { counts, .. } => now.since(counts).promoted,
+            State::Judge { .. } | State::Off(_) => 0,
+        }
+    }
+
+    /// The candidates that found no free page in a pass that has just ended. `rate` is in base
+    /// pages per second: candidates beyond it were not promoted for another reason.
+    pub(super) fn without_room(&self, rate: Option<Pages>) -> Pages {
+        match self.state {
+            State::Judge { pass, took, .. } => {
+                // The kernel counts against the rate in whole seconds.
+                let seconds = took.as_secs_f64().max(1.0);
+                let most = rate.map_or(u64::MAX, |rate| (rate.0 as f64 * seconds) as u64);
+                Pages(pass.candidates.min(most).saturating_sub(pass.promoted))
+            }
+            State::On { .. } | State::Off(_) => Pages(0),
+        }
+    }
+
+    /// Handles counts. A pass starts only with a fresh count of the idle pages.
+    pub(super) fn update(
+        &mut self,
+        now: Timestamp,
+        counts: Counts,
+        of: &Conditions,
+        is_fresh: bool,
+    ) -> Step {
+        self.waiting.follow(now, counts, of.slow.0);
+        let was_on = self.is_on();
+        let step = self.step(now, counts, of, is_fresh);
+        if self.is_on() && !was_on {
+            self.waiting.start();
+        }
+        step
+    }
+
+    fn step(&mut self, now: Timestamp, counts: Counts, of: &Conditions, is_fresh: bool) -> Step {
+        match self.state {
+            State::On { .. } => return self.follow_pass(now, counts, of),
+            State::Judge { first, pass, mut series, .. } if is_fresh => {
+                let before = series.idle.min(of.idle);
+                series.add(&pass, of);
+                // Pages that the pass poisoned last have their faults after its end.
+                let all = counts.since(&first);
+                let found = if of.doubts_heat {
+                    self.waiting.judge(&all, of.threshold)
+                } else {
+                    HotShare::HOT
+                };
+                let pass = Counts { faults: all.faults, ..pass };
+                let judgement = Judgement::new(&self.costs, &pass, found, series.effect, of);
+                self.judgement = Some(judgement);
+                let repeats = of.is_longer && found.hot > 0.0;
+                let pays = judgement.gain >= judgement.cost;
+                self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
+                self.state = if of.has_work() && (pays || repeats) {
+                    State::On { since: now, counts, series, scanned: None }
+                } else {
+                    let gained = self.has_gained.then_some(series.started);
+                    State::Off(Pause::new(now, &judgement, self.costs.cpus, before, gained))
+                };
+            }
+            State::Off(mut pause) if is_fresh => {
+                if pause.ends(now, of) {
+                    let series = Series::new(now, of.idle);
+                    self.state = State::On { since: now, counts, series, scanned: None };
+                    return Step::Started;
+                }
+                self.state = State::Off(pause);
+                self.has_gained &= !pause.was_short && !self.may_start(now);
+            }
+            State::Judge { .. } | State::Off(_) => {}
+        }
+        Step::None
+    }
+
+    fn follow_pass(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
+        let State::On { since, counts: first, series, scanned } = &mut self.state else {
+            return Step::None;
+        };
+        let pass = counts.since(first);
+        let is_complete = pass.poisoned as f64 >= of.slow.0 as f64 * COMPLETE;
+        if scanned.is_none() && (is_complete || now.since(*since) >= MAX_PASS) {
+            *scanned = Some(now);
+        }
+        let places = of.places.0;
+        let has_places =
+            pass.promoted < places && pass.candidates < places.saturating_mul(MAX_CANDIDATES);
+        // The pages that were poisoned last have the threshold's time to be accessed.
+        if has_places && scanned.is_none_or(|at| now.since(at) < of.threshold) {
+            return Step::None;
+        }
+        let (first, series, took) = (*first, *series, now.since(*since));
+        self.state = State::Judge { first, pass, took, series };
+        Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
+    }
+}
+
+impl Series {
+    fn new(started: Timestamp, idle: Pages) -> Self {
+        Self { started, idle, promoted: 0, effect: 1.0, used: 0.0 }
+    }
+
+    /// Adds a pass that has ended.
+    fn add(&mut self, pass: &Counts, of: &Conditions) {
+        self.promoted = self.promoted.saturating_add(pass.promoted);
+        if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
+            let fewer = self.idle.saturating_sub(of.idle).0 as f64;
+            let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
+            let used = self.used + effect * self.promoted as f64;
+            *self = Self { idle: of.idle, promoted: 0, effect, used, ..*self };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

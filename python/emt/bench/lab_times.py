@@ -5,7 +5,8 @@ file RESULTS, and prints a table in Markdown of all runs in it. It compares the 
 lab/__main__.py, each with 25, 50 and 75 % fast, with the run time with everything fast. TIMES
 multiplies the amount of work; with SHARE only that part is fast, with PLACING only those run.
 Several calls with one file repeat the runs: the table has the median, and all runs, slowest first.
-Without a workload it only prints. It needs `make lab` and python/emt/lab.sh first, and an hour of
+Without a workload it only prints; with `--into DOCUMENT` it replaces the table in a document. It
+needs `make lab` and python/emt/lab.sh first, and an hour of
 an idle machine per call.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 import timed_guest
 
+HEADER = "| workload | fast | placing | over all fast | median | runs, slowest first |"
 HEADINGS = {
     "none": "no tiering",
     "kernel-default": "kernel tiering",
@@ -37,13 +39,10 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
 
     >>> run = {"workload": "w:1", "placing": "all-fast", "share": 1.0, "seconds": 10.0}
     >>> slow = [{**run, "placing": "none", "share": 0.5, "seconds": s} for s in (14.0, 16.0, 15.0)]
-    >>> print(table([run, *slow]).splitlines()[-1])
+    >>> print(table([run, *slow]).splitlines()[2])
     | w:1 | 50% | no tiering | 1.500 | 15.00 s | 3: 16.00, 15.00, 14.00 |
     """
-    lines = [
-        "| workload | fast | placing | over all fast | median | runs, slowest first |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = [HEADER, "|---|---|---|---|---|---|"]
     found: dict[tuple[str, float, str], list[float]] = {}
     for run in runs:
         if "seconds" in run:
@@ -64,15 +63,34 @@ def table(runs: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def replaced(document: str, new: str) -> str:
+    r"""Returns a document with another table in the place of its own.
+
+    >>> print(replaced(f"Before.\n\n{HEADER}\n|---|\n| old |\n\nAfter.", "| new |"))
+    Before.
+    <BLANKLINE>
+    | new |
+    <BLANKLINE>
+    After.
+    """
+    start = document.index(HEADER)
+    return document[:start] + new + document[document.index("\n\n", start) :]
+
+
 def main(results: Path, words: Sequence[str]) -> None:
-    """Runs what the words name, and prints the table."""
-    if words:
+    """Runs what the words name, and prints the table or writes it into a document."""
+    if words and words[0] != "--into":
         with results.open("a", encoding="ascii") as lines:
             timed_guest.run(
                 "emtbench", words, on_run=lambda line: print(line, file=lines, flush=True)
             )
     text = results.read_text(encoding="ascii")
-    print(table([json.loads(line) for line in text.splitlines()]))
+    found = table([json.loads(line) for line in text.splitlines()])
+    if words and words[0] == "--into":
+        document = Path(words[1])
+        document.write_text(replaced(document.read_text("utf-8"), found), "utf-8")
+    else:
+        print(found)
 
 
 if __name__ == "__main__":

@@ -33,9 +33,8 @@
 //! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
 //! the last: the loss is what the pass took less what its pages save (`misses_of_hot`). If many
 //! more fast pages are idle than before, the workload has changed, and the next series starts when
-//! it is five times that part. If half of the promoted pages were idle within [`SHORT_LIFE`], they
-//! have saved nothing, and the loss is all that the pass took: a workload that changes faster is not
-//! worth following.
+//! it is five times that part. That holds if the promoted pages were used for [`SHORT_LIFE`]: a
+//! workload that changes faster is not worth following.
 //!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take
@@ -151,24 +150,9 @@ enum State {
     /// A pass that began with the counts `first` has ended, and is judged when the idle pages are
     /// counted.
     Judge { first: Counts, pass: Counts, took: Duration, series: Series },
-    /// A pause. At its start so many base pages were idle or free. The series before it has put
-    /// `used` pages to use. If half of them are soon idle, they have saved nothing, and the pause
-    /// lasts for `unearned`.
-    Off {
-        since: Timestamp,
-        pause: Duration,
-        unearned: Duration,
-        used: f64,
-        idle: Pages,
-        was_short: bool,
-    },
-}
-
-impl State {
-    /// A pause of this length, after a series that gained nothing.
-    fn paused(since: Timestamp, pause: Duration, idle: Pages) -> Self {
-        Self::Off { since, pause, unearned: pause, used: 0.0, idle, was_short: false }
-    }
+    /// A pause. At its start so many base pages were idle or free.
+    /// The pages promoted before it were soon idle.
+    Off { since: Timestamp, pause: Duration, idle: Pages, was_short: bool },
 }
 
 /// The conditions of a pass.
@@ -214,9 +198,7 @@ pub struct Judgement {
     pub gain: f64,
     /// CPU time in seconds that it would take.
     pub cost: f64,
-    /// CPU time in seconds that the last pass took.
-    pub spent: f64,
-    /// The same less what its pages save.
+    /// CPU time that the last pass took, less what its pages save, in seconds.
     pub loss: f64,
 }
 
@@ -244,7 +226,8 @@ pub(super) struct Scanning {
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
-        let state = State::paused(Timestamp::ZERO, Duration::ZERO, Pages(0));
+        let (since, pause) = (Timestamp::ZERO, Duration::ZERO);
+        let state = State::Off { since, pause, idle: Pages(0), was_short: false };
         let waiting = FaultWaits::default();
         Self { costs, state, has_gained: false, waiting, judgement: None }
     }
@@ -351,35 +334,30 @@ impl Scanning {
                 };
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = self.judge(&pass, found, series.effect, of);
-                let Judgement { gain, cost, spent, loss, .. } = judgement;
+                let Judgement { gain, cost, loss, .. } = judgement;
                 self.judgement = Some(judgement);
-                let follows = of.has_work() && (gain >= cost || of.is_longer && found.hot > 0.0);
+                let follows = of.has_work() && (gain >= cost || of.is_longer);
                 self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
                 self.state = if follows {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    let (pause, unearned) = (self.pause_after(loss), self.pause_after(spent));
-                    let used = if self.has_gained { series.used } else { 0.0 };
-                    State::Off { since: now, pause, unearned, used, idle: before, was_short: false }
+                    let pause = self.pause_after(loss);
+                    State::Off { since: now, pause, idle: before, was_short: false }
                 };
             }
-            State::Off { since, pause, unearned, used, idle: before, was_short } if is_fresh => {
+            State::Off { since, pause, idle: before, was_short } if is_fresh => {
                 let grown = of.idle.0.saturating_sub(before.0) as f64;
                 let has_changed = grown >= of.fast.0 as f64 * GROWN;
-                let is_early = used > 0.0 && grown >= used / 2.0 && now.since(since) < SHORT_LIFE;
+                let is_early = self.has_gained && now.since(since) < SHORT_LIFE;
                 let was_short = was_short || has_changed && is_early;
                 let is_followed = has_changed && !was_short;
-                let wait = match (is_followed, was_short) {
-                    (true, _) => pause.div_f64(CHANGED),
-                    (false, true) => unearned,
-                    (false, false) => pause,
-                };
+                let wait = if is_followed { pause.div_f64(CHANGED) } else { pause };
                 if of.has_work() && now.since(since) >= wait {
                     let series = Series { idle: of.idle, promoted: 0, effect: 1.0, used: 0.0 };
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
-                self.state = State::Off { since, pause, unearned, used, idle: before, was_short };
+                self.state = State::Off { since, pause, idle: before, was_short };
                 self.has_gained &= !was_short && !self.may_start(now);
             }
             State::Judge { .. } | State::Off { .. } => {}
@@ -431,7 +409,6 @@ impl Scanning {
             effect,
             gain: (hot + cold) * worth,
             cost: scan + copies(2.0 * next - free),
-            spent: scan + copies(2.0 * promoted),
             loss: scan + copies(2.0 * promoted) - earned,
         }
     }
@@ -697,10 +674,9 @@ mod tests {
         let starts = |gained, changed_at: u64| {
             let mut scanning = Scanning::new(COSTS);
             let (since, pause) = (tenth(0), Duration::from_secs(20));
-            let (unearned, used) = (2 * pause, if gained { 400.0 } else { 0.0 });
-            let (idle, was_short) = (Pages(100), false);
-            scanning.state = State::Off { since, pause, unearned, used, idle, was_short };
-            (0..500).find(|&n| {
+            scanning.state = State::Off { since, pause, idle: Pages(100), was_short: false };
+            scanning.has_gained = gained;
+            (0..400).find(|&n| {
                 let idle = if n < changed_at { 100 } else { 300 };
                 scanning.update(tenth(n), Counts::default(), &of(idle), true);
                 scanning.is_on()
@@ -708,7 +684,7 @@ mod tests {
         };
         // A fifth of the pause, unless pages that gained were idle within five seconds.
         assert_eq!([starts(false, 30), starts(true, 60)], [Some(40), Some(60)]);
-        assert_eq!(starts(true, 30), Some(400), "they have earned nothing");
+        assert_eq!(starts(true, 30), Some(200));
     }
 
     #[test]
@@ -762,7 +738,7 @@ mod tests {
     fn grown_victims_bring_the_next_series_forward() {
         let mut scanning = Scanning::new(COSTS);
         let (since, pause) = (tenth(0), Duration::from_secs(10));
-        scanning.state = State::paused(since, pause, Pages(100));
+        scanning.state = State::Off { since, pause, idle: Pages(100), was_short: false };
         let mut at = |n, pages| {
             scanning.update(tenth(n), Counts::default(), &of(pages), n > 1);
             scanning.is_on()

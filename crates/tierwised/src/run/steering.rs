@@ -385,12 +385,12 @@ impl Daemon {
 
     /// Steering for the view.
     pub(super) fn steering_view(&self) -> Option<SteeringView> {
-        let Steered { costs, course, first, last, victims, .. } = self.steering.active.as_ref()?;
+        let Steered { law, course, first, last, victims, .. } = self.steering.active.as_ref()?;
         Some(SteeringView {
             scans: course.scans,
             hot_threshold_ms: course.threshold.as_millis() as u64,
             victim_pages: victims.0,
-            copy_ns: costs.copy.as_nanos() as u64,
+            copy_ns: law.costs().copy.as_nanos() as u64,
             promoted_pages: last.promoted.saturating_sub(first.promoted),
             demoted_pages: last.demoted.saturating_sub(first.demoted),
             hint_faults: last.hint_faults.saturating_sub(first.hint_faults),

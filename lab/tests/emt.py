@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tierguest import Absence, Guest, test
+from tierguest.configuration import configuration
 from tierguest.files import write
 from tierguest.settings import PER_CPU_LISTS
 
@@ -340,3 +341,70 @@ def emt_binds_heaps_to_tiers(guest: Guest) -> None:
     assert found["before"][0] > 0.99 and found["hot"][0] > 0.99, found
     assert found["cold"][1] > 0.99 and found["rebuilt"][1] > 0.99, found
     assert set(large) == {"1"}, large
+
+
+# Both mappings are in slow memory and used alike. One of them is placed there, which the daemon
+# hears.
+SHARING = """
+import faulthandler, json, mmap, time
+import tierwise.emt as emt
+
+faulthandler.dump_traceback_later(LIMIT, exit=True)
+
+def made():
+    memory = mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory[:] = bytes(len(memory))
+    return memory
+
+def shared():
+    while True:
+        try:
+            return emt.share("SOCKET")
+        except emt.Unavailable as error:
+            # The daemon finds its tenants once in a round.
+            if "belongs to no tenant" not in str(error):
+                raise
+            time.sleep(0.1)
+
+placed, other = made(), made()
+first = shared()
+held = emt.place(placed, "slow", slow_nodes=[1]).held
+left, last = 0, time.monotonic()
+while emt.where(other).get(1, 0) > 0.05 * len(other) or left < 7 << 20:
+    for thing in (placed, other):
+        for n in range(0, len(thing), 2048):
+            thing[n] = 1
+    time.sleep(0.001)
+    # The daemon counts what it leaves at its next survey of this process.
+    if time.monotonic() > last + 0.5:
+        left, last = emt.share("SOCKET").placed_bytes, time.monotonic()
+print(json.dumps({
+    "held": held, "placed": emt.where(placed), "other": emt.where(other),
+    "tenant": first.tenant, "cap": first.cap_bytes, "left": left,
+}))
+""".replace("LIMIT", str(LIMIT_S))
+
+
+@test(boot="hmat", timeout_s=240, needs=("tierwised",))
+def emt_and_daemon_share_what_is_placed(guest: Guest) -> None:
+    """Of two mappings in slow memory that are used alike, the daemon promotes the one that emt has
+    not placed, and leaves the other; emt reads the tenant's cap."""
+    group, socket = guest.cgroup("emt"), guest.directory / "tenants" / "socket"
+    tenants = [("python", f"cgroup = '{group.name}'\ncap = '64MiB'")]
+    config = configuration(guest, tenants=tenants)
+    config = config.replace("[control]\n", f'[control]\ntenants = "{socket}"\n')
+    file = guest.directory / "program.py"
+    file.write_text(SHARING.replace("SOCKET", str(socket)))
+    words = ("env", f"PYTHONPATH={SITE}", "numactl", "--preferred=1", "python3", str(file))
+    daemon = guest.tierwised(config)
+    guest.wait_until(socket.exists, LIMIT_S, daemon.printed)
+    program = guest.start(*words, cgroup=group)
+    status = program.wait(LIMIT_S + 20)
+    assert status == 0, f"{status}: {program.printed()}\n{daemon.printed()}"
+    found = program.json_lines()[-1]
+    assert (found["tenant"], found["cap"], found["held"]) == ("python", 64 << 20, True), found
+    assert set(found["placed"]) == {"1"}, found
+    fast = found["other"].get("0", 0) / sum(found["other"].values())
+    guest.figure("other_fast_share", fast)
+    guest.figure("left_mib", found["left"] / (1 << 20))
+    assert fast > 0.9, found

@@ -202,6 +202,26 @@ pub fn private_directory(path: &Path) -> Result<()> {
     // The mode applies from creation on: a later change would leave a gap.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|e| LinuxError::file(path, "make the directory", e))?;
+    check_directory(path)
+}
+
+/// Creates a directory that others may enter, and only this user may write to, if it does not
+/// exist. The mode of an existing one stays.
+///
+/// # Errors
+/// As [`private_directory`].
+pub fn public_directory(path: &Path) -> Result<()> {
+    match DirBuilder::new().create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(LinuxError::file(path, "make the directory", e)),
+        // Whatever the process's umask.
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+            .map_err(|e| LinuxError::file(path, "chmod", e))?,
+    }
+    check_directory(path)
+}
+
+fn check_directory(path: &Path) -> Result<()> {
     let found = fs::metadata(path).map_err(|e| LinuxError::file(path, "examine", e))?;
     let shown = path.display();
     let (owner, mode) = (found.uid(), found.permissions().mode() & 0o7777);

@@ -132,6 +132,7 @@ fn shop(second: u64) -> TenantView {
         next_gib_ratio: Some(0.04),
         thrash_events: 3,
         because: "its floor of 16 GiB and 8 GiB of the rest, by weight 4 of 7".into(),
+        placed_bytes: 0,
         causes: Vec::new(),
     }
 }
@@ -162,6 +163,7 @@ fn search(second: u64) -> TenantView {
         next_gib_ratio: Some(0.11),
         thrash_events: 0,
         because: "started 40 s ago; its floor is being restored".into(),
+        placed_bytes: 0,
         causes: Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ pub const TARGETS: &[(&str, ByteParser)] = &[
     ("http_request", http_request),
     ("control_request", control_request),
     ("control_answer", control_answer),
+    ("tenant_report", tenant_report),
     ("nri", nri),
     ("cri", cri),
 ];
@@ -39,6 +40,11 @@ pub fn cri(bytes: &[u8]) {
 /// A command on the control socket.
 pub fn control_request(bytes: &[u8]) {
     crate::control::fuzzing::request(bytes);
+}
+
+/// A report of a tenant's process.
+pub fn tenant_report(bytes: &[u8]) {
+    crate::tenants::fuzzing::report(bytes);
 }
 
 /// The daemon's answer on the control socket.

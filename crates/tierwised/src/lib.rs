@@ -9,6 +9,7 @@
 //! - [`run`]: the thread that monitors accesses, decides and moves pages.
 //! - [`view`]: the daemon's state as data.
 //! - [`control`]: commands over a Unix socket, one JSON object per line; also the client's side.
+//! - [`tenants`]: what tenants' processes report, and read of their tenant's share.
 //! - [`http`]: the view over HTTP on loopback, read-only.
 //! - [`system`]: privileges, systemd, logs.
 //!
@@ -36,4 +37,6 @@ pub mod pods;
 #[cfg(feature = "server")]
 pub mod run;
 pub mod system;
+#[cfg(feature = "server")]
+pub mod tenants;
 pub mod view;

@@ -17,6 +17,7 @@ use tierwised::judgement::EngineRefusal;
 use tierwised::pods::SharedPods;
 use tierwised::run::{Daemon, DaemonChannels, Options};
 use tierwised::system::optional::{Optional, Unavailable};
+use tierwised::tenants::{TenantBoard, TenantSocket};
 use tierwised::view::Snapshot;
 use tierwised::{control, cri, http, nri, system};
 use tokio::sync::watch;
@@ -71,6 +72,15 @@ fn run(args: Args) -> anyhow::Result<()> {
     let _control = serve(&control.socket, Accepted::All)?;
     let claims = config.kubernetes.claims_socket().map(Path::new);
     let _claims = claims.map(|path| serve(path, Accepted::Claims)).transpose()?;
+    let tenants = TenantBoard::default();
+    let _tenants = match control.tenants_socket().map(PathBuf::from) {
+        None => None,
+        Some(path) => {
+            let board = tenants.clone();
+            let attempt = move || TenantSocket::start(&path, board.clone());
+            Some(Optional::start("tenants", &unavailable, attempt)?)
+        }
+    };
     let queue = control.queue().map(str::to_owned).map(|name| {
         let (sender, waker) = (sender.clone(), waker.clone());
         let attempt = move || control::Listener::start(&name, sender.clone(), waker.clone());
@@ -114,7 +124,8 @@ fn run(args: Args) -> anyhow::Result<()> {
     };
     system::signal::start(sender, waker.clone(), Arc::clone(&stop))?;
     let options = Options { config, file, roots, dry_run: args.dry_run };
-    let channels = DaemonChannels { requests, wake, waker, stop, views, unavailable, pods };
+    let channels =
+        DaemonChannels { requests, wake, waker, stop, views, unavailable, pods, tenants };
     let daemon = Daemon::new(options, channels)?;
     // Outside systemd no process listens.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -87,7 +87,7 @@ pub struct SteeringView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct UnavailableView {
-    /// `cri`, `http`, `metrics`, `nri` or `queue`.
+    /// `cri`, `http`, `metrics`, `nri`, `queue` or `tenants`.
     pub feature: String,
     /// The obstacle.
     pub reason: String,
@@ -162,6 +162,10 @@ pub struct TenantView {
     pub thrash_events: u64,
     /// The rule that set its share, as text.
     pub because: String,
+    /// Its memory in slower tiers that the daemon leaves there, because its processes have placed
+    /// it and say so (`control.tenants`).
+    #[serde(default)]
+    pub placed_bytes: u64,
     /// Its blocks that were moved since it was configured, by reason.
     #[serde(default)]
     pub causes: Vec<CauseView>,

@@ -5,6 +5,10 @@ The benchmarks are pyperformance's that allocate most. A pair is two processes i
 without `emt.segregate()`, whose order alternates; their time is the CPU time of the same number of
 loops, the least of several, since other work of the machine only adds to it. It needs
 `pip install pyperformance`. With TIERWISE_EMT_BENCH_PROFILE the hooks also look up sites.
+
+`heap_cost.py instructions [BENCHMARK...]` counts instructions instead, under valgrind's cachegrind:
+other programs do not change them, so that one pair suffices. Those of a process that computes one
+value are taken from those of one that computes three.
 """
 
 from __future__ import annotations
@@ -36,6 +40,24 @@ HERE = Path(__file__).resolve()
 
 def run_one(name: str, hooked: bool) -> float:
     """Runs a benchmark in a process of its own; returns the seconds of CPU time of a value."""
+    return sum(map(float, process(name, hooked, VALUES, [], {}).stdout.split()))
+
+
+def instructions_of(name: str, hooked: bool) -> int:
+    """Returns the instructions of two values of a benchmark."""
+    tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    counts = []
+    for values in (1, 3):
+        done = process(name, hooked, values, tool, {"PYTHONMALLOC": "pymalloc"})
+        (line,) = (line for line in done.stderr.splitlines() if "I   refs:" in line)
+        counts.append(int(line.rpartition(":")[2].replace(",", "")))
+    return counts[1] - counts[0]
+
+
+def process(
+    name: str, hooked: bool, values: int, before: list[str], more: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Runs a benchmark in a process of its own, by the words `before` if there are some."""
     words, loops = BENCHMARKS[name]
     packages = importlib.import_module("pyperformance")
     script = (
@@ -45,15 +67,34 @@ def run_one(name: str, hooked: bool) -> float:
         / "run_benchmark.py"
     )
     done = subprocess.run(
-        [sys.executable, str(HERE), "--one", str(script), str(loops), str(int(hooked)), *words],
+        [
+            *before,
+            sys.executable,
+            str(HERE),
+            "--one",
+            str(script),
+            str(loops),
+            str(int(hooked)),
+            str(values),
+            *words,
+        ],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONHASHSEED": "1"},
+        env={**os.environ, "PYTHONHASHSEED": "1", **more},
         check=False,
     )
     if done.returncode != 0:
         raise SystemExit(f"{name}: {done.stdout}{done.stderr}")
-    return sum(map(float, done.stdout.split()))
+    return done
+
+
+def count(names: list[str]) -> None:
+    """Counts the instructions of all benchmarks and prints the table."""
+    print("| benchmark | instructions of two values | more with the hooks |")
+    print("|---|---|---|")
+    for name in names:
+        plain, hooked = (instructions_of(name, hooked) for hooked in (False, True))
+        print(f"| {name} | {plain / 1e6:,.1f} million | {hooked / plain - 1:.2%} |", flush=True)
 
 
 def main(pairs: int, names: list[str]) -> None:
@@ -73,7 +114,7 @@ def main(pairs: int, names: list[str]) -> None:
     print(f"| mean of the medians | {statistics.mean(medians):.2%} | |")
 
 
-def in_process(script: Path, loops: int, hooked: bool, words: list[str]) -> None:
+def in_process(script: Path, loops: int, hooked: bool, count: int, words: list[str]) -> None:
     """Runs a script with a Runner that only times its functions, and prints the least value."""
     import time
 
@@ -88,7 +129,7 @@ def in_process(script: Path, loops: int, hooked: bool, words: list[str]) -> None
 
     def least(function: object, *args: object, counted: bool) -> None:
         values = []
-        for _ in range(VALUES):
+        for _ in range(count):
             began = time.process_time()
             if counted:
                 function(loops, *args)  # type: ignore[operator]
@@ -117,7 +158,10 @@ def in_process(script: Path, loops: int, hooked: bool, words: list[str]) -> None
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        in_process(Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "1", sys.argv[5:])
+        script, loops, hooked, values, *words = sys.argv[2:]
+        in_process(Path(script), int(loops), hooked == "1", int(values), words)
+    elif sys.argv[1:2] == ["instructions"]:
+        count(sys.argv[2:] or list(BENCHMARKS))
     else:
         given = sys.argv[1:]
         main(int(given[0]) if given else 9, given[1:] or list(BENCHMARKS))

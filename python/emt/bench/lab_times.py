@@ -1,20 +1,27 @@
 """Measures run times with a part of the resident set fast, in the lab's timed guest.
 
-`lab_times.py [WORKLOAD[:TIMES[:SHARE[:PLACING,...]]]...]` prints a table in Markdown. It compares
-the placings of lab/__main__.py, each with 25, 50 and 75 % fast, with the run time with everything
-fast. TIMES multiplies the amount of work; with SHARE only that part is fast, with PLACING only
-those run. It needs `make lab` and python/emt/lab.sh first, and an hour of an idle machine.
+`lab_times.py RESULTS [WORKLOAD[:TIMES[:SHARE[:PLACING,...]]]...]` adds a JSON line per run to the
+file RESULTS, and prints a table in Markdown of all runs in it. It compares the placings of
+lab/__main__.py, each with 25, 50 and 75 % fast, with the run time with everything fast. TIMES
+multiplies the amount of work; with SHARE only that part is fast, with PLACING only those run.
+Several calls with one file repeat the runs: the table has the median, and all runs, slowest first.
+Without a workload it only prints; with `--into DOCUMENT` it replaces the table in a document. It
+needs `make lab` and python/emt/lab.sh first, and an hour of
+an idle machine per call.
 """
 
 from __future__ import annotations
 
+import json
+import statistics
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import timed_guest
 
-WORKLOADS = ("hotspot", "search", "strewn", "cache")
+HEADER = "| workload | fast | placing | over all fast | median | runs, slowest first |"
 HEADINGS = {
     "none": "no tiering",
     "kernel-default": "kernel tiering",
@@ -23,34 +30,68 @@ HEADINGS = {
     "heaps": "heaps",
     "heaps-emt": "heaps and tierwise.emt",
     "profile": "heaps by a profile",
+    "all-fast": "all of it fast",
 }
 
 
 def table(runs: Sequence[dict[str, Any]]) -> str:
-    """Formats the slowdowns against everything fast."""
-    lines = [
-        f"| workload | resident | fast | {' | '.join(HEADINGS.values())} | promoted, demoted |",
-        "|---" * (len(HEADINGS) + 4) + "|",
-    ]
-    for bound in (run for run in runs if run["placing"] == "all-fast"):
-        of_workload = {
-            (run["share"], run["placing"]): run
-            for run in runs
-            if run["workload"] == bound["workload"] and "share" in run
-        }
-        for share in sorted({share for share, _ in of_workload if share < 1.0}):
-            found = {placing: of_workload.get((share, placing)) for placing in HEADINGS}
-            slow = (
-                f"{run['seconds'] / bound['seconds']:.3f}" if run else "" for run in found.values()
-            )
-            emt = found["emt"]
-            moved = f"{emt['promoted']}, {emt['demoted']}" if emt else ""
-            lines.append(
-                f"| {bound['workload']} | {bound['resident_mib']:.0f} MiB | {share:.0%} | "
-                f"{' | '.join(slow)} | {moved} |"
-            )
+    """Formats the run times, and the slowdowns of their medians against everything fast.
+
+    >>> run = {"workload": "w:1", "placing": "all-fast", "share": 1.0, "seconds": 10.0}
+    >>> slow = [{**run, "placing": "none", "share": 0.5, "seconds": s} for s in (14.0, 16.0, 15.0)]
+    >>> print(table([run, *slow]).splitlines()[2])
+    | w:1 | 50% | no tiering | 1.500 | 15.00 s | 3: 16.00, 15.00, 14.00 |
+    """
+    lines = [HEADER, "|---|---|---|---|---|---|"]
+    found: dict[tuple[str, float, str], list[float]] = {}
+    for run in runs:
+        if "seconds" in run:
+            key = (run["workload"], run["share"], run["placing"])
+            found.setdefault(key, []).append(run["seconds"])
+    order = [*HEADINGS]
+    for workload, share, placing in sorted(
+        found, key=lambda key: (key[0], key[1], order.index(key[2]))
+    ):
+        seconds = found[workload, share, placing]
+        median = statistics.median(seconds)
+        bound = statistics.median(found[workload, 1.0, "all-fast"])
+        each = ", ".join(f"{one:.2f}" for one in sorted(seconds, reverse=True))
+        lines.append(
+            f"| {workload} | {share:.0%} | {HEADINGS[placing]} | {median / bound:.3f} | "
+            f"{median:.2f} s | {len(seconds)}: {each} |"
+        )
     return "\n".join(lines)
 
 
+def replaced(document: str, new: str) -> str:
+    r"""Returns a document with another table in the place of its own.
+
+    >>> print(replaced(f"Before.\n\n{HEADER}\n|---|\n| old |\n\nAfter.", "| new |"))
+    Before.
+    <BLANKLINE>
+    | new |
+    <BLANKLINE>
+    After.
+    """
+    start = document.index(HEADER)
+    return document[:start] + new + document[document.index("\n\n", start) :]
+
+
+def main(results: Path, words: Sequence[str]) -> None:
+    """Runs what the words name, and prints the table or writes it into a document."""
+    if words and words[0] != "--into":
+        with results.open("a", encoding="ascii") as lines:
+            timed_guest.run(
+                "emtbench", words, on_run=lambda line: print(line, file=lines, flush=True)
+            )
+    text = results.read_text(encoding="ascii")
+    found = table([json.loads(line) for line in text.splitlines()])
+    if words and words[0] == "--into":
+        document = Path(words[1])
+        document.write_text(replaced(document.read_text("utf-8"), found), "utf-8")
+    else:
+        print(found)
+
+
 if __name__ == "__main__":
-    print(table(timed_guest.run("emtbench", sys.argv[1:] or WORKLOADS)))
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,13 @@ TIMEOUT_S = 7200.0
 
 
 def run(
-    module: str, words: Sequence[str], files: Mapping[str, Path] | None = None
+    module: str,
+    words: Sequence[str],
+    files: Mapping[str, Path] | None = None,
+    on_run: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
     """Runs `python3 -m module KERNEL WORDS...` in the guest, and returns its report: one JSON
-    object per run. `files` lie beside the module under their names.
+    object per run. `on_run` gets each as it comes. `files` lie beside the module under their names.
 
     Raises:
         SystemExit: The module failed; the message ends with the end of the guest's console.
@@ -40,6 +43,7 @@ def run(
 
     def on_event(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
+        on_run(line)
         runs.append(json.loads(line))
 
     guest = Guest(

@@ -435,16 +435,17 @@ static PyObject *heap_of(PyObject *Py_UNUSED(module), PyObject *object)
 
 PyDoc_STRVAR(heap_ranges_doc, "heap_ranges()\n--\n\n"
                               "Per heap, cold first: its start, the end of what was ever in use, "
-                              "and the bytes of its blocks in use.");
+                              "the bytes of its blocks in use, and the end of its addresses.");
 static PyObject *heap_ranges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *list = PyList_New(0);
     for (int n = 0; list != NULL && n < HEAPS && heaps_bytes > 0; n++) {
         uintptr_t start = regions[n].base;
         PyObject *range =
-            Py_BuildValue("(KKK)", (unsigned long long)start,
+            Py_BuildValue("(KKKK)", (unsigned long long)start,
                           (unsigned long long)start + ((uint64_t)regions[n].top << PAGE_SHIFT),
-                          (unsigned long long)regions[n].used);
+                          (unsigned long long)regions[n].used,
+                          (unsigned long long)start + ((uint64_t)regions[n].limit << PAGE_SHIFT));
         if (range == NULL || PyList_Append(list, range) < 0) {
             Py_CLEAR(list);
         }

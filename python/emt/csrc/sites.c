@@ -8,6 +8,9 @@
 #include <string.h>
 
 #ifndef Py_GIL_DISABLED
+/* CPython's own flags do not have this warning, and 3.14's headers do not keep to it. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "internal/pycore_frame.h"
 #if PY_VERSION_HEX >= 0x030e0000
 #include "internal/pycore_interpframe.h"
@@ -15,6 +18,7 @@
 #if PY_VERSION_HEX >= 0x030d0000
 #include "internal/pycore_code.h"
 #endif
+#pragma GCC diagnostic pop
 
 /* What is known of a code object. It is not kept alive: another one at the same address has another
  * file name or first line, or else its sites are wrong, which costs only speed. */

@@ -24,6 +24,8 @@ pub struct LiveStory {
     pub because: String,
     /// Its memory, fastest tier first.
     pub holdings: Vec<LiveHolding>,
+    /// Its memory in slower tiers that its processes have placed, and the daemon leaves there.
+    pub placed_bytes: u64,
     /// The last changes of its shares, newest last.
     pub decisions: Vec<DecisionView>,
     /// Moves by outcome; outcomes without moves are left out.
@@ -88,6 +90,7 @@ pub fn collect(snapshot: &Snapshot, tenant: &TenantView) -> LiveStory {
         fast_access_ratio: tenant.fast_access_ratio,
         because: tenant.because.clone(),
         holdings: tiers().map(|(name, tier)| holding(name, tier)).collect(),
+        placed_bytes: tenant.placed_bytes,
         decisions: snapshot.decisions.iter().filter(|d| d.tenant == tenant.name).cloned().collect(),
         moves: tiers().flat_map(|(name, tier)| moves(&name, tier)).collect(),
         causes: tenant.causes.clone(),

@@ -61,6 +61,13 @@ fn holdings(out: &mut impl Write, story: &LiveStory) -> CommandResult {
         let (tier, bytes, limits) = (&held.tier, size(held.bytes), against(&held.as_recorded()));
         paragraph(out, PLAIN, "", &format!("In {tier} it holds {bytes}; {limits}{share}."))?;
     }
+    if story.placed_bytes > 0 {
+        let line = format!(
+            "Its processes have placed {} in slower tiers themselves, which are not promoted.",
+            size(story.placed_bytes)
+        );
+        paragraph(out, PLAIN, "", &line)?;
+    }
     if !story.because.is_empty() {
         paragraph(out, PLAIN, "", &format!("That is because {}.", story.because))?;
     }
@@ -126,6 +133,7 @@ mod tests {
              P99 6.25 ms, SLO 5.00 ms, 87.5 %",
             "In DRAM it holds 40 GiB; 8 GiB above its floor of 32 GiB, no cap; its share is 48 \
              GiB.",
+            "Its processes have placed 2 GiB in slower tiers themselves, which are not promoted.",
             "That is because its P99 is above its SLO.",
             "     3700.0 s  shop in DRAM: floor 40 GiB",
             "promotion into DRAM    3,000  done",

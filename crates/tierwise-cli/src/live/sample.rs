@@ -111,6 +111,7 @@ fn shop() -> TenantView {
         fast_access_ratio: Some(0.875),
         next_gib_ratio: Some(0.0625),
         thrash_events: 4,
+        placed_bytes: 2 * GIB,
         causes: vec![
             cause("because its tenant's share grew", 3000, 0),
             cause("because its tenant holds its share and has hotter pages", 0, 1),

@@ -158,6 +158,13 @@ impl TenantTracker {
         self.tenants.get(tenant.index()).into_iter().flat_map(|t| t.members.iter().copied())
     }
 
+    /// The tenant of a process; `None` if it belongs to none.
+    pub fn tenant_of(&self, process: Process) -> Option<TenantId> {
+        let has = |t: &Tenant| t.members.binary_search(&process).is_ok();
+        // The configuration refuses more tenants than a u16 can number.
+        self.tenants.iter().position(has).map(|index| TenantId(index as u16))
+    }
+
     /// Control groups that a tenant has now; none for other selectors.
     pub fn groups(&self, tenant: TenantId) -> &[Cgroup] {
         self.tenants.get(tenant.index()).map_or(&[], |t| &t.groups)

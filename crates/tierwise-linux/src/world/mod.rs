@@ -5,6 +5,7 @@
 //!   process's addresses, by default as large as a huge page.
 //! - [`survey`]: finds the blocks of each process and the tier of each.
 //! - [`heat`]: remembers what was hot, over a restart of the daemon and of programs.
+//! - [`placed`]: memory that programs have placed in slow tiers themselves.
 //! - [`projector`]: attributes accesses to blocks. A thread collects them ([`monitor`]).
 //! - `last_readings`: what was last read of processes that are monitored in turns.
 //! - `fault_evidence`: the hotness of slow blocks by their pages' hint faults.
@@ -35,6 +36,7 @@ mod last_readings;
 mod migrate;
 pub mod monitor;
 mod observe;
+pub mod placed;
 pub mod projector;
 mod remember;
 pub mod shifts;

@@ -5,6 +5,10 @@
 //! first resident page (move_pages(2) without nodes). Moves are verified page by page, and the
 //! kernel's own migrations move larger pieces.
 //!
+//! A block in a slower tier is left out if its program has placed most of it there ([`placed`]):
+//! the engine does not know it, and does not promote it. The other blocks' placed parts stay behind
+//! when a block is promoted.
+//!
 //! A survey of a process takes as long as its page tables are large. After a survey a process
 //! therefore rests for a hundred times as long as the survey took. A tenant can have any number of
 //! processes, with any number of mappings. Once the surveys of a tenant in one round have taken
@@ -16,11 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tierwise_core::observe::Observation;
-use tierwise_core::units::{Bytes, TenantId, Timestamp};
+use tierwise_core::units::{Bytes, TenantId, TierId, Timestamp};
 
 use super::blocks::{Block, Blocks, FoundBlock};
 use super::heat::place::{PlacedMapping, places};
 use super::heat::{HeatMemory, KnownProcess, since_boot};
+use super::placed::{self, PlacedMemory, overlap, take_out};
 use crate::error::{LinuxError, Result};
 use crate::fault::{FaultScope, Faults, HostFault};
 use crate::migrate::Calls;
@@ -55,6 +60,8 @@ struct Surveyed {
     mounts: Arc<Mounts>,
     due: Timestamp,
     resident: Bytes,
+    /// Memory that its program has placed in slower tiers, and that is left there.
+    placed: Bytes,
     tenant: TenantId,
     /// If heat is remembered: its program, and the places of its mappings.
     program: Option<Program>,
@@ -119,6 +126,8 @@ struct Held {
     number: u64,
     first: u64,
     bytes: u64,
+    /// Those of them that the program has placed.
+    placed: u64,
 }
 
 /// Parts of the live world that a survey borrows.
@@ -147,6 +156,7 @@ pub struct SurveyContext<'a, C> {
 pub struct Survey {
     roots: Arc<Roots>,
     processes: BTreeMap<Process, Surveyed>,
+    placed: PlacedMemory,
     walker: Walker,
     reader: Reader,
     /// The mounts of the mount namespaces that were read in the present round, by inode.
@@ -183,12 +193,24 @@ impl Survey {
         &self.watched
     }
 
+    /// The memory that programs have placed.
+    pub fn placed(&mut self) -> &mut PlacedMemory {
+        &mut self.placed
+    }
+
+    /// Bytes of these processes that were left in slower tiers at their last surveys, because their
+    /// programs have placed them there.
+    pub fn left_placed(&self, processes: impl Iterator<Item = Process>) -> Bytes {
+        Bytes(processes.filter_map(|process| Some(self.processes.get(&process)?.placed.0)).sum())
+    }
+
     /// Failed reads since this list was last taken.
     pub fn faults(&mut self) -> &mut Faults {
         &mut self.faults
     }
 
-    /// Resident pages of a block's process between two addresses.
+    /// Resident pages of a block's process between two addresses. Of a block in a slower tier they
+    /// have no memory that its program has placed.
     ///
     /// # Errors
     /// The process is gone, or its page map cannot be opened.
@@ -211,6 +233,9 @@ impl Survey {
             })?;
             self.walker = walker;
             read?;
+            if block.tier != TierId::FASTEST {
+                take_out(self.placed.of(process), &mut self.walker.ranges);
+            }
         }
         Ok(&self.walker.ranges)
     }
@@ -280,6 +305,7 @@ impl Survey {
             }
             stays
         });
+        self.placed.keep(|process| members.binary_search(process).is_ok());
         if let Some(heat) = &mut context.heat {
             heat.keep(|process| members.binary_search(process).is_ok());
         }
@@ -319,6 +345,7 @@ impl Survey {
                     mounts,
                     due: Timestamp::ZERO,
                     resident: Bytes(0),
+                    placed: Bytes(0),
                     tenant,
                     program: None,
                     places: Vec::new(),
@@ -351,8 +378,12 @@ impl Survey {
             Bytes(self.walker.ranges.iter().map(|range| range.end - range.start).sum());
         (known.tenant, known.program) = (tenant, self.walker.program);
         std::mem::swap(&mut known.places, &mut self.walker.places);
-        self.divide(blocks.size());
-        self.locate(task, host, *calls)?;
+        let placed = self.placed.of(process);
+        divide(&self.walker.ranges, placed, blocks.size(), &mut self.held);
+        let left = self.locate(task, host, *calls)?;
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.placed = left;
+        }
         blocks.update(
             process,
             tenant,
@@ -385,27 +416,11 @@ impl Survey {
         self.processes.iter().filter_map(|(process, known)| known.recognised(*process, tracker))
     }
 
-    /// Divides resident ranges into blocks, and keeps those that are at least half full.
-    fn divide(&mut self, size: u64) {
-        self.held.clear();
-        for range in &self.walker.ranges {
-            let mut start = range.start;
-            while start < range.end {
-                let number = start / size;
-                let end = range.end.min((number + 1) * size);
-                match self.held.last_mut() {
-                    Some(last) if last.number == number => last.bytes += end - start,
-                    _ => self.held.push(Held { number, first: start, bytes: end - start }),
-                }
-                start = end;
-            }
-        }
-        self.held.retain(|held| held.bytes * 2 >= size.max(PAGE_SIZE));
-    }
-
-    /// Finds the tier of each block.
-    fn locate(&mut self, task: Task, host: &LinuxHost, calls: &mut impl Calls) -> Result<()> {
+    /// Finds the tier of each block. Leaves out those in slower tiers that are mostly placed, and
+    /// returns their placed bytes.
+    fn locate(&mut self, task: Task, host: &LinuxHost, calls: &mut impl Calls) -> Result<Bytes> {
         self.found.clear();
+        let mut left = 0;
         for held in self.held.chunks(ASKED) {
             self.addresses.clear();
             self.addresses.extend(held.iter().map(|h| h.first as usize));
@@ -413,15 +428,41 @@ impl Survey {
             self.status.resize(held.len(), -libc::ENOENT);
             calls.nodes(task.tid(), &self.addresses, &mut self.status)?;
             let tier = |&node: &i32| u32::try_from(node).ok().and_then(|node| host.tier_of(node));
-            let located = held.iter().zip(&self.status);
-            self.found.extend(located.map(|(h, node)| FoundBlock {
-                number: h.number,
-                tier: tier(node),
-                resident: u32::try_from(h.bytes / PAGE_SIZE).unwrap_or(u32::MAX),
-            }));
+            for (h, node) in held.iter().zip(&self.status) {
+                let tier = tier(node);
+                // A report of fast memory has no effect: its tenant could hold more than its share.
+                if h.placed * 2 >= h.bytes && tier.is_some_and(|tier| tier != TierId::FASTEST) {
+                    left += h.placed;
+                    continue;
+                }
+                let resident = u32::try_from(h.bytes / PAGE_SIZE).unwrap_or(u32::MAX);
+                self.found.push(FoundBlock { number: h.number, tier, resident });
+            }
         }
-        Ok(())
+        Ok(Bytes(left))
     }
+}
+
+/// Divides resident ranges into blocks, and keeps those that are at least half full.
+fn divide(ranges: &[AddressRange], placed: &[placed::PlacedRange], size: u64, out: &mut Vec<Held>) {
+    out.clear();
+    for range in ranges {
+        let mut start = range.start;
+        while start < range.end {
+            let number = start / size;
+            let end = range.end.min((number + 1) * size);
+            let placed = overlap(placed, start, end);
+            match out.last_mut() {
+                Some(last) if last.number == number => {
+                    last.bytes += end - start;
+                    last.placed += placed;
+                }
+                _ => out.push(Held { number, first: start, bytes: end - start, placed }),
+            }
+            start = end;
+        }
+    }
+    out.retain(|held| held.bytes * 2 >= size.max(PAGE_SIZE));
 }
 
 /// Returns the mounts that a process sees: those of its mount namespace, if they were read before.
@@ -449,15 +490,17 @@ mod tests {
     #[test]
     fn blocks_need_half_their_pages_resident() {
         let range = |start, end| AddressRange { start, end, huge: false };
-        let mut survey = Survey::default();
+        let mut found = Vec::new();
         // 16 KiB blocks: number 1 has three pages in two pieces, 2 has one page, 3 is full and 4
         // starts it.
         let page = PAGE_SIZE;
-        survey.walker.ranges =
-            vec![range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];
-        survey.divide(4 * page);
-        let held: Vec<_> =
-            survey.held.iter().map(|h| (h.number, h.first / page, h.bytes / page)).collect();
-        assert_eq!(held, [(1, 4, 3), (3, 12, 4), (4, 16, 2)]);
+        let ranges =
+            [range(4 * page, 6 * page), range(7 * page, 9 * page), range(12 * page, 18 * page)];
+        divide(&ranges, &[(5 * page, 8 * page), (17 * page, 99 * page)], 4 * page, &mut found);
+        let held: Vec<_> = found
+            .iter()
+            .map(|h| (h.number, h.first / page, h.bytes / page, h.placed / page))
+            .collect();
+        assert_eq!(held, [(1, 4, 3, 2), (3, 12, 4, 0), (4, 16, 2, 1)]);
     }
 }

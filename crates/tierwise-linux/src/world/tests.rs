@@ -2,6 +2,7 @@
 //! pretends to move it.
 
 mod exchanges;
+mod placed;
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -275,9 +275,19 @@ pub struct Control {
     /// virtual machines: `add NAME PID` before one takes part, `remove NAME` before it is shut
     /// down. Its mode is 0600.
     pub queue: String,
+    /// A socket for processes of tenants, such as `/run/tierwise-tenants/socket`, or `off`. They
+    /// report there which memory they have placed in slower tiers themselves, which the daemon then
+    /// does not promote, and read their tenant's share; `tierwise.emt` does. Its mode is 0666, and
+    /// the kernel tells which process speaks.
+    pub tenants: String,
 }
 
 impl Control {
+    /// The socket for processes of tenants; none if it is off.
+    pub fn tenants_socket(&self) -> Option<&str> {
+        (self.tenants != "off").then_some(&self.tenants)
+    }
+
     /// The queue's name; none if it is off.
     pub fn queue(&self) -> Option<&str> {
         (self.queue != "off").then_some(&self.queue)
@@ -286,7 +296,11 @@ impl Control {
 
 impl Default for Control {
     fn default() -> Self {
-        Self { socket: "/run/tierwise/control.sock".into(), queue: "off".into() }
+        Self {
+            socket: "/run/tierwise/control.sock".into(),
+            queue: "off".into(),
+            tenants: "off".into(),
+        }
     }
 }
 

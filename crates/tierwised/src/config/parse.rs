@@ -240,10 +240,22 @@ fn check(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
             format!("found {found:?}; allowed: a slash and a name without one (/tierwise), or off");
         return at("queue", problem);
     }
+    if let Some(found) = config.control.tenants_socket().filter(|path| !is_whole(path)) {
+        let problem = format!(
+            "found {found:?}; allowed: the socket's whole path (/run/tierwise-tenants/socket), or \
+             off"
+        );
+        return Err(place.error(place.line_in("control", "tenants"), "tenants", problem));
+    }
     listen(place, &config.http.listen)?;
     metrics(place, config)?;
     kubernetes(place, config)?;
     tenants(place, config)
+}
+
+/// Returns true for a path that does not depend on the daemon's directory.
+fn is_whole(path: &str) -> bool {
+    path.starts_with('/') && !path.contains('\0')
 }
 
 fn kubernetes(place: &Place<'_>, config: &Config) -> Result<(), DaemonConfigError> {
@@ -390,6 +402,11 @@ mod tests {
             printed("[control]\nqueue = \"tierwise\"\n"),
             "t.toml:2: queue: found \"tierwise\"; allowed: a slash and a name without one \
              (/tierwise), or off"
+        );
+        assert_eq!(
+            printed("[control]\ntenants = \"emt.sock\"\n"),
+            "t.toml:2: tenants: found \"emt.sock\"; allowed: the socket's whole path \
+             (/run/tierwise-tenants/socket), or off"
         );
         assert_eq!(
             printed("[[tenant]]\nname = \"db\"\nqemu = \"qmp:db.qmp\"\n"),

@@ -28,3 +28,7 @@ pub use protocol::{Claims, ControlCommand, Reply, TenantChange};
 pub use queue::Listener;
 #[cfg(feature = "server")]
 pub use server::{Accepted, ControlRequest, ControlServer};
+#[cfg(feature = "server")]
+pub(crate) use server::{bind_beside, clear_the_way, next};
+#[cfg(feature = "server")]
+pub(crate) use until::Until;

@@ -88,7 +88,8 @@ impl ControlServer {
             private_directory(directory).context("the control socket's directory")?;
         }
         clear_the_way(path)?;
-        let listener = bind_private(path).with_context(|| format!("{shown}: cannot listen"))?;
+        let listener =
+            bind_beside(path, 0o600).with_context(|| format!("{shown}: cannot listen"))?;
         let connections = Arc::new(AtomicUsize::new(0));
         thread::Builder::new().name("control".into()).spawn(move || {
             loop {
@@ -108,30 +109,33 @@ impl Drop for ControlServer {
 }
 
 /// Removes the socket of a daemon that was killed; refuses if a daemon listens there.
-fn clear_the_way(path: &Path) -> anyhow::Result<()> {
+pub(crate) fn clear_the_way(path: &Path) -> anyhow::Result<()> {
     let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
     let shown = path.display();
     if !meta.file_type().is_socket() {
-        bail!("{shown}: exists and is no socket; remove it, or write another control.socket");
+        bail!("{shown}: exists and is no socket; remove it, or configure another socket");
     }
     if UnixStream::connect(path).is_ok() {
-        bail!("{shown}: another tierwised listens there; stop it, or write another control.socket");
+        bail!("{shown}: another tierwised listens there; stop it, or configure another socket");
     }
     fs::remove_file(path).with_context(|| format!("{shown}: cannot remove the old socket"))
 }
 
-/// Binds beside and renames, so that no process can connect before the mode is 0600.
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
+/// Binds beside and renames, so that no process can connect before the socket has its mode.
+pub(crate) fn bind_beside(path: &Path, mode: u32) -> io::Result<UnixListener> {
     let beside = path.with_extension(format!("new-{}", std::process::id()));
     let listener = UnixListener::bind(&beside)?;
-    fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+    fs::set_permissions(&beside, fs::Permissions::from_mode(mode))?;
     fs::rename(&beside, path)?;
     Ok(listener)
 }
 
 /// Accepts the next connection. Retries a failure, after a pause unless only one connection
 /// failed.
-fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Duration)) -> T {
+pub(crate) fn next<T>(
+    mut accept: impl FnMut() -> io::Result<T>,
+    mut pause: impl FnMut(Duration),
+) -> T {
     let mut reported = false;
     loop {
         match accept() {
@@ -140,7 +144,7 @@ fn next<T>(mut accept: impl FnMut() -> io::Result<T>, mut pause: impl FnMut(Dura
             }
             Err(e) => {
                 if !reported {
-                    tracing::warn!("control socket: cannot accept: {e}; tries again");
+                    tracing::warn!("a socket cannot accept: {e}; tries again");
                     reported = true;
                 }
                 pause(PAUSE);

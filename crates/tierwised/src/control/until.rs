@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 /// A stream on which every call fails with `TimedOut` after the deadline. A time limit per read
 /// would never end a conversation with a peer that sends a byte now and then.
-pub(super) struct Until<'a> {
+pub(crate) struct Until<'a> {
     stream: &'a UnixStream,
     end: Instant,
 }
 
 impl<'a> Until<'a> {
     /// A deadline after `patience`, from now.
-    pub(super) fn new(stream: &'a UnixStream, patience: Duration) -> Self {
+    pub(crate) fn new(stream: &'a UnixStream, patience: Duration) -> Self {
         Self { stream, end: Instant::now() + patience }
     }
 

@@ -47,4 +47,4 @@ mod tests;
 mod token;
 
 pub use metrics::reference;
-pub use server::{HttpServer, cpu};
+pub use server::HttpServer;

@@ -1,12 +1,10 @@
 //! The thread that serves HTTP.
 
-use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -19,7 +17,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tierwise_linux::monitor::thread_cpu;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{Notify, watch};
@@ -29,6 +26,7 @@ use super::connection::Connection;
 use super::places::{ConnectionPlace, Places};
 use super::router;
 use super::token::TokenFile;
+use crate::system::answering::note_cpu;
 use crate::system::optional::Feature;
 use crate::view::Snapshot;
 
@@ -38,26 +36,6 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Max bytes of a request's head: a browser's cookies for localhost fit.
 const MAX_HEAD: usize = 64 * 1024;
-
-/// CPU time of this process's HTTP threads, in nanoseconds. The clock of the daemon's budget is the
-/// process's, too.
-static USED: AtomicU64 = AtomicU64::new(0);
-
-/// CPU time for HTTP so far, up to the last time that a thread was idle or accepted a connection.
-/// Any local user can cause it, so that it must not count against the budget of access monitoring.
-pub fn cpu() -> Duration {
-    Duration::from_nanos(USED.load(Ordering::Relaxed))
-}
-
-/// Adds the CPU time of this thread since the last call.
-fn note_cpu() {
-    thread_local! {
-        static NOTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    }
-    let now = thread_cpu();
-    let more = now.saturating_sub(NOTED.replace(now));
-    USED.fetch_add(u64::try_from(more.as_nanos()).unwrap_or(0), Ordering::Relaxed);
-}
 
 /// Pause of accepting when the kernel has no descriptor left.
 const PAUSE: Duration = Duration::from_millis(200);

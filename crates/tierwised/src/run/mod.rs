@@ -7,6 +7,7 @@
 //! - `history`: decisions and notices for the view.
 //! - [`snapshot`]: the view, made once a second while a client reads it.
 //! - [`events`]: the world's events as lines of text.
+//! - `exchange`: what processes of tenants report, and may read.
 //! - `endpoints`: tenants' services and virtual machines. [`latency`] reads the latency of the
 //!   services, `guests` asks QEMU about the virtual machines, `peers` is the thread that does both.
 //! - `pods`: pods of Kubernetes as tenants.
@@ -25,6 +26,7 @@ pub mod cache_promotion;
 pub mod commands;
 mod endpoints;
 pub mod events;
+mod exchange;
 mod gain;
 mod guests;
 mod history;
@@ -62,6 +64,7 @@ use tokio::sync::watch;
 
 use self::activity::Activity;
 use self::endpoints::Endpoints;
+use self::exchange::Exchange;
 use self::history::History;
 use self::page_cache::PageCache;
 use self::pods::PodFollower;
@@ -71,10 +74,11 @@ use self::unmanaged::Unmanaged;
 use self::warm_start::WarmStart;
 use crate::config::Config;
 use crate::control::ControlRequest;
-use crate::http;
 use crate::judgement;
 use crate::pods::SharedPods;
+use crate::system::answering;
 use crate::system::optional::Unavailable;
+use crate::tenants::TenantBoard;
 use crate::view::{DaemonMode, Snapshot};
 
 /// Receivers of the view while no client reads it: only the server's own.
@@ -108,6 +112,8 @@ pub struct DaemonChannels {
     pub unavailable: Unavailable,
     /// The pods that run here.
     pub pods: SharedPods,
+    /// What processes of tenants report, and read.
+    pub tenants: TenantBoard,
 }
 
 /// The daemon.
@@ -128,6 +134,7 @@ pub struct Daemon {
     unmanaged: Unmanaged,
     steering: SteeringState,
     warm_start: WarmStart,
+    exchange: Exchange,
     rounds: u64,
 }
 
@@ -145,7 +152,7 @@ impl Daemon {
         let mut mode = setup::mode(&options, &host);
         let mut settings = setup::open_settings(&options, mode.0, &mut history)?;
         let mut world = setup::world(&options, host, &channels);
-        world.answering(http::cpu);
+        world.answering(answering::cpu);
         // The kernel's tiering needs no access monitoring.
         let steers =
             mode.0 == DaemonMode::Manage && judgement::steers(&options.config, &options.roots);
@@ -192,6 +199,7 @@ impl Daemon {
             unmanaged: Unmanaged::new(),
             steering: SteeringState::default(),
             warm_start,
+            exchange: Exchange::default(),
             rounds: 0,
             world,
             options,
@@ -218,6 +226,7 @@ impl Daemon {
             self.promote_page_cache();
             self.make_room();
             self.remember();
+            self.exchange();
             let old = self.channels.views.borrow().is_old();
             if old && self.channels.views.receiver_count() > UNREAD {
                 self.publish();

@@ -50,7 +50,7 @@ impl Daemon {
     }
 
     /// The mode now, and why it is not [`DaemonMode::Manage`].
-    fn current_mode(&self) -> (DaemonMode, String) {
+    pub(super) fn current_mode(&self) -> (DaemonMode, String) {
         match self.world.unreadable() {
             _ if self.activity.paused => (DaemonMode::Paused, "paused by a command".into()),
             Some(problem) if self.activity.mode != DaemonMode::Observe => {
@@ -99,6 +99,7 @@ impl Daemon {
                 .history
                 .share(id, TierId::FASTEST)
                 .map_or(String::new(), |(_, because)| because.clone()),
+            placed_bytes: self.world.placed(id).0,
             causes: self.history.causes(index).cloned().collect(),
             pod: config.pod.as_deref().map(pod),
         }
@@ -113,7 +114,7 @@ impl Daemon {
         gain(&classes, fast, GIB.in_pages(self.world.host().page_size))
     }
 
-    fn tenant_tier(
+    pub(super) fn tenant_tier(
         &self,
         config: &TenantConfig,
         id: TenantId,

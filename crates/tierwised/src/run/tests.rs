@@ -1,5 +1,7 @@
 //! The daemon on a fake machine: what stays of a feature after a failure.
 
+mod exchange;
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -45,6 +47,7 @@ fn daemon(config: &str) -> (Daemon, TempDir) {
         views,
         unavailable: Unavailable::default(),
         pods: SharedPods::default(),
+        tenants: TenantBoard::default(),
     };
     (Daemon::new(options, channels).unwrap(), machine)
 }

@@ -1,5 +1,6 @@
 //! The daemon's own use of the system.
 //!
+//! - [`answering`]: the CPU time of answering whoever asks.
 //! - [`descriptors`]: the limit of open files.
 //! - [`log`]: lines for a terminal or the journal.
 //! - [`memory`]: its own memory, in the slowest tier.
@@ -7,6 +8,8 @@
 //! - [`privilege`]: the capabilities that it keeps.
 //! - [`signal`]: the signals that end it or make it read its configuration again.
 
+#[cfg(feature = "server")]
+pub mod answering;
 #[cfg(feature = "server")]
 pub mod descriptors;
 #[cfg(feature = "server")]

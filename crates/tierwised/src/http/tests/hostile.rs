@@ -19,12 +19,12 @@ use crate::system::optional::{Optional, Unavailable};
 #[test]
 fn cost_of_answers_is_counted_apart() {
     let (server, _views) = start();
-    let before = crate::http::cpu();
+    let before = crate::system::answering::cpu();
     // The thread notes its time before it waits for, and when it has, the next connection.
     for _ in 0..2 {
         assert_eq!(get(&server, "/metrics").status, 200);
     }
-    assert!(crate::http::cpu() > before);
+    assert!(crate::system::answering::cpu() > before);
 }
 
 #[test]

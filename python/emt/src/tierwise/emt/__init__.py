@@ -31,6 +31,7 @@ from .metrics import open_metrics
 from .placing import Placement
 from .process import PROCESS
 from .settings import Settings, bytes_of
+from .sharing import SHARING, Entitlement
 from .stats import Stats
 from .support import extension
 
@@ -39,6 +40,7 @@ T = TypeVar("T")
 __all__ = [
     "AlreadyTracking",
     "EmtError",
+    "Entitlement",
     "HeapUse",
     "NotTracking",
     "Placement",
@@ -58,6 +60,7 @@ __all__ = [
     "rebuilt",
     "report",
     "segregate",
+    "share",
     "start",
     "stats",
     "tiering",
@@ -142,7 +145,26 @@ def place(
         ValueError: The tier is none of the three.
     """
     topology = placing.topology_of(tier, slow_nodes, fast_nodes, PROCESS.topology())
-    return placing.place(thing, tier, topology)
+    placed = placing.place(thing, tier, topology)
+    SHARING.tell()
+    return placed
+
+
+def share(socket: str | os.PathLike[str]) -> Entitlement:
+    """Shares with the daemon `tierwised`, at its socket for tenants (`control.tenants`), from now
+    on, and returns what it says of this process's tenant.
+
+        print(emt.share("/run/tierwise-tenants/socket").room_bytes)
+
+    The daemon hears which memory `place` and the cold heap have put in the slow tier, and does not
+    promote it. Tracking, and a profile's heaps, take no more of the fast tier than the tenant's
+    share or cap. `place` and `segregate` tell the daemon at once, tracking every ten seconds; a
+    daemon that was restarted hears it from the next of these, or from another call of this.
+
+    Raises:
+        Unavailable: No daemon answers there, or this process belongs to no tenant.
+    """
+    return SHARING.start(os.fspath(socket))
 
 
 def where(thing: object) -> dict[int, int]:
@@ -203,11 +225,12 @@ def segregate(
     topology = placing.topology_of(wanted, slow_nodes, fast_nodes, PROCESS.topology())
     if profile is None:
         HEAPS.start(topology)
-        return
-    # Imported here: most programs have no profile.
-    from .profile import tiers_for
+    else:
+        # Imported here: most programs have no profile.
+        from .profile import tiers_for
 
-    HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
+        HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
+    SHARING.tell()
 
 
 def cold() -> Block:

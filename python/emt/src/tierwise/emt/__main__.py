@@ -8,7 +8,7 @@ import runpy
 import sys
 from pathlib import Path
 
-from . import end, open_metrics, report, segregate, start, stats
+from . import end, open_metrics, report, segregate, share, start, stats
 from .errors import EmtError, Unavailable
 from .heaps import HEAP_TIERS, HEAPS
 from .native import NativeTable
@@ -80,6 +80,11 @@ def parser() -> argparse.ArgumentParser:
         help="give blocks of the lines that are cold and hot in this file, which `profile` wrote, "
         "to heaps on the slow and the fast nodes",
     )
+    run.add_argument(
+        "--daemon",
+        type=Path,
+        help="share with tierwised at its socket for tenants: what is placed, and what may be used",
+    )
     _add_program(run)
     profile = commands.add_parser(
         "profile", help="run a program, slowly, and write which lines allocate cold and hot memory"
@@ -141,6 +146,8 @@ def why_not(args: argparse.Namespace) -> str:
 def run(args: argparse.Namespace) -> None:
     """Runs the program as __main__. Its exception, SystemExit too, is raised after tracking has
     ended."""
+    if args.daemon:
+        share(args.daemon)
     start(settings_of(args))
     if args.profile:
         segregate(profile=args.profile, mem_pressure=args.mem_pressure)

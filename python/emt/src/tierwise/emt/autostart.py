@@ -5,9 +5,9 @@ set.
 
 The package's .pth file checks the variable; `import tierwise.emt.autostart` in a sitecustomize does
 the same. If tracking is not possible, the program runs without it, and the reason goes to standard
-error. TIERWISE_EMT_PROFILE names a profile of allocation sites for its heaps. At the end the heat
-map is written to the file TIERWISE_EMT_REPORT, and the stats to the file TIERWISE_EMT_METRICS as
-OpenMetrics.
+error. TIERWISE_EMT_PROFILE names a profile of allocation sites for its heaps, TIERWISE_EMT_DAEMON
+the socket of a daemon with which it shares. At the end the heat map is written to the file
+TIERWISE_EMT_REPORT, and the stats to the file TIERWISE_EMT_METRICS as OpenMetrics.
 """
 
 import atexit
@@ -19,6 +19,7 @@ from .errors import EmtError
 from .heaps import HEAPS
 from .process import PROCESS
 from .settings import PREFIX, Settings
+from .sharing import SHARING
 from .support import in_sub_interpreter
 
 #: Values of TIERWISE_EMT that leave it off.
@@ -32,6 +33,8 @@ def start() -> bool:
         return False
     try:
         settings = Settings.from_environment()
+        if socket := os.environ.get(PREFIX + "DAEMON"):
+            _share(socket)
         PROCESS.start(settings)
         if profile := os.environ.get(PREFIX + "PROFILE"):
             _segregate(profile, settings.reserve_bytes)
@@ -42,6 +45,14 @@ def start() -> bool:
     return True
 
 
+def _share(socket: str) -> None:
+    """Shares with the daemon; tracking goes on without if that is not possible."""
+    try:
+        SHARING.start(socket)
+    except EmtError as error:
+        print(f"tierwise.emt: shares nothing: {error}", file=sys.stderr)
+
+
 def _segregate(profile: str, reserve_bytes: int) -> None:
     """Gives lines of a profile their heaps; tracking goes on without if that is not possible."""
     from .profile import tiers_for
@@ -49,6 +60,7 @@ def _segregate(profile: str, reserve_bytes: int) -> None:
     try:
         topology = PROCESS.topology()
         HEAPS.start(topology, tiers_for(profile, topology, reserve_bytes))
+        SHARING.tell()
     except EmtError as error:
         print(f"tierwise.emt: no heaps: {error}", file=sys.stderr)
 

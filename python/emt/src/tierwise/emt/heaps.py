@@ -30,6 +30,8 @@ class HeapUse(NamedTuple):
     """Addresses: all its blocks are between them."""
     used: int
     """Bytes of blocks in use, rounded to their size classes."""
+    limit: int
+    """The end of the addresses that are reserved for it."""
 
 
 class Heaps:
@@ -91,6 +93,12 @@ class Heaps:
         nodes. The hot heap's pages may be on a slow node because the fast ones were full."""
         cold = self.use().get("cold") if self._bound else None
         return [(cold.start, cold.end)] if cold is not None and cold.end > cold.start else []
+
+    def bound_slow(self) -> list[tuple[int, int]]:
+        """Returns the addresses that are bound to slow nodes, also those that are not in use
+        yet."""
+        cold = self.use().get("cold") if self._bound else None
+        return [(cold.start, cold.limit)] if cold is not None else []
 
 
 HEAPS = Heaps()

@@ -18,6 +18,8 @@ class Held:
     >>> held, owner = Held(), Owner()
     >>> held.add(owner, [(4096, 8192)]), list(held.ranges())
     (True, [4096, 8192])
+    >>> held.add(owner, [(4096, 6144)], slow=True), held.slow()
+    (True, [(4096, 6144)])
     >>> del owner
     >>> list(held.ranges())
     []
@@ -25,11 +27,14 @@ class Held:
 
     def __init__(self) -> None:
         self._ranges: dict[int, list[Range]] = {}
+        # Those of them that were placed in the slow tier.
+        self._slow: dict[int, list[Range]] = {}
         self._references: dict[int, ref[Any]] = {}
 
-    def add(self, thing: object, ranges: list[Range]) -> bool:
-        """Holds ranges until the object that owns them ends. Returns false if that cannot be
-        known: then nothing is held, because the memory may be another object's later."""
+    def add(self, thing: object, ranges: list[Range], slow: bool = False) -> bool:
+        """Holds ranges, in the slow tier or in the fast one, until the object that owns them ends.
+        Returns false if that cannot be known: then nothing is held, because the memory may be
+        another object's later."""
         owner = owner_of(thing)
         key = id(owner)
         if key not in self._references:
@@ -40,17 +45,18 @@ class Held:
             except TypeError:
                 return False
         self._ranges[key] = merged([*self._ranges.get(key, []), *ranges])
+        self._slow[key] = _without(self._slow.get(key, []), ranges)
+        if slow:
+            self._slow[key] = merged([*self._slow[key], *ranges])
         return True
 
     def remove(self, thing: object, ranges: list[Range]) -> None:
         """Holds these ranges no longer; those of the object's other views stay held."""
         key = id(owner_of(thing))
-        left = self._ranges.get(key, [])
-        for start, end in ranges:
-            parts = (((low, min(high, start)), (max(low, end), high)) for low, high in left)
-            left = merged([part for pair in parts for part in pair if part[0] < part[1]])
+        left = _without(self._ranges.get(key, []), ranges)
         if left:
             self._ranges[key] = left
+            self._slow[key] = _without(self._slow.get(key, []), ranges)
         else:
             self._forget(key)
 
@@ -60,9 +66,21 @@ class Held:
         together = merged([*placed, *HEAPS.held()])
         return array("Q", itertools.chain.from_iterable(together))
 
+    def slow(self) -> list[Range]:
+        """Returns the ranges that were placed in the slow tier."""
+        return merged([one for ranges in list(self._slow.values()) for one in ranges])
+
     def _forget(self, key: int) -> None:
         self._ranges.pop(key, None)
+        self._slow.pop(key, None)
         self._references.pop(key, None)
+
+
+def _without(ranges: list[Range], taken: list[Range]) -> list[Range]:
+    for start, end in taken:
+        parts = (((low, min(high, start)), (max(low, end), high)) for low, high in ranges)
+        ranges = merged([part for pair in parts for part in pair if part[0] < part[1]])
+    return ranges
 
 
 HELD = Held()

@@ -47,7 +47,7 @@ def place(thing: object, tier: str, topology: Topology, kernel: Kernel | None = 
         return Placement(0, 0, 0, False)
     pages = pages_of(thing, ranges)
     there, absent = move(pages, tier == "fast", topology, kernel or NativeKernel())
-    return Placement(len(pages), there, absent, HELD.add(thing, ranges))
+    return Placement(len(pages), there, absent, HELD.add(thing, ranges, tier == "slow"))
 
 
 def pages_of(thing: object, ranges: list[Range]) -> array[int]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from .errors import Unavailable
 from .heaps import HEAP_TIERS
 from .native import NativeTable
+from .sharing import SHARING
 from .support import extension
 from .topology import PAGE_BYTES, Topology
 
@@ -118,7 +119,7 @@ def tiers_for(
     path: str | os.PathLike[str], topology: Topology | None, reserve_bytes: int
 ) -> dict[tuple[str, int], int]:
     """Returns the heaps of the lines of a profile, for the memory that is free on the fast nodes
-    now, less what shall stay free.
+    now, less what shall stay free, and at most what the daemon leaves this process's tenant.
 
     Raises:
         Unavailable: There is no such profile.
@@ -126,7 +127,9 @@ def tiers_for(
     profile = Profile.read(path)
     if topology is None or not topology.slow:
         return profile.tiers()
-    return profile.tiers(float(topology.free_fast_bytes() - reserve_bytes))
+    free = topology.free_fast_bytes() - reserve_bytes
+    room = SHARING.room_bytes()
+    return profile.tiers(float(free if room is None else min(free, room)))
 
 
 class Recorder:

@@ -14,7 +14,7 @@ DEMOTIONS = ("adaptive", "eager", "lazy")
 #: The prefix of environment variables; the setting's name in capitals follows.
 PREFIX = "TIERWISE_EMT_"
 #: Variables that autostart.py reads beside settings.
-OTHER_VARIABLES = ("METRICS", "PROFILE", "REPORT")
+OTHER_VARIABLES = ("DAEMON", "METRICS", "PROFILE", "REPORT")
 #: Prefixes of the variables of the build (setup.py) and the benchmarks (bench/).
 OF_TOOLS = ("REQUIRE_EXTENSION", "CFLAGS", "BENCH_")
 

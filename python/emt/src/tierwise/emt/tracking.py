@@ -26,6 +26,7 @@ from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
 from .settings import Settings, mask_of_nodes
+from .sharing import SHARING
 from .signals import Sampled, Signal, make_signal
 from .stats import Stats
 from .support import extension
@@ -332,6 +333,9 @@ class Tracking:
         self.table.locate(self._fast_mask, LOCATED_PAGES)
         histogram = self.table.histogram()
         free = self._topology.free_fast_bytes()
+        # The daemon would demote what goes beyond the tenant's share.
+        if (room := SHARING.room_bytes()) is not None:
+            free = min(free, self.settings.reserve_bytes + room)
         slow = sum(histogram.slow)
         self._located = 0 if slow else self._located + LOCATED_PAGES
         # Only a whole rotation knows that no page is slow.
@@ -349,6 +353,7 @@ class Tracking:
         began = time.thread_time()
         done = migration.round(reading, free // PAGE_BYTES, self._moves.most(seconds))
         self._moves.moved(done.promoted + done.demoted + done.failed, time.thread_time() - began)
+        SHARING.moved(done.promoted, done.demoted)
         self._note(done)
 
     def _note(self, done: Round) -> None:

@@ -33,8 +33,8 @@
 //! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
 //! the last: the loss is what the pass took less what its pages save. If many more fast pages are
 //! idle than before, the workload has changed, and the next series starts when it is five times
-//! that part. A workload that changes within seconds is not worth following: its pages save
-//! nothing (`pause`).
+//! that part, unless the promoted pages were soon idle (`pause`): a workload that changes faster is
+//! not worth following.
 //!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take
@@ -110,7 +110,6 @@ impl Counts {
 /// The passes since the last pause.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Series {
-    started: Timestamp,
     /// Idle and free base pages when the effect was last computed, or before the first pass.
     idle: Pages,
     /// Base pages promoted since then.
@@ -207,7 +206,7 @@ impl Scanning {
     pub(super) fn pause(&self) -> Duration {
         match self.state {
             State::On { .. } | State::Judge { .. } => Duration::ZERO,
-            State::Off(pause) => pause.length(),
+            State::Off(pause) => pause.length,
         }
     }
 
@@ -293,19 +292,17 @@ impl Scanning {
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = Judgement::new(&self.costs, &pass, found, series.effect, of);
                 self.judgement = Some(judgement);
-                let repeats = of.is_longer && found.hot > 0.0;
                 let pays = judgement.gain >= judgement.cost;
                 self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
-                self.state = if of.has_work() && (pays || repeats) {
+                self.state = if of.has_work() && (pays || of.is_longer) {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    let gained = self.has_gained.then_some(series.started);
-                    State::Off(Pause::new(now, &judgement, self.costs.cpus, before, gained))
+                    State::Off(Pause::new(now, judgement.loss(), self.costs.cpus, before))
                 };
             }
             State::Off(mut pause) if is_fresh => {
-                if pause.ends(now, of) {
-                    let series = Series::new(now, of.idle);
+                if pause.ends(now, of, self.has_gained) {
+                    let series = Series::new(of.idle);
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
@@ -340,8 +337,8 @@ impl Scanning {
 }
 
 impl Series {
-    fn new(started: Timestamp, idle: Pages) -> Self {
-        Self { started, idle, promoted: 0, effect: 1.0, used: 0.0 }
+    fn new(idle: Pages) -> Self {
+        Self { idle, promoted: 0, effect: 1.0, used: 0.0 }
     }
 
     /// Adds a pass that has ended.
@@ -351,7 +348,7 @@ impl Series {
             let fewer = self.idle.saturating_sub(of.idle).0 as f64;
             let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
             let used = self.used + effect * self.promoted as f64;
-            *self = Self { idle: of.idle, promoted: 0, effect, used, ..*self };
+            *self = Self { idle: of.idle, promoted: 0, effect, used };
         }
     }
 }

@@ -75,7 +75,7 @@ fn pass_that_removes_no_victim_ends() {
 
 #[test]
 fn few_promotions_show_no_effect_yet() {
-    let mut series = Series::new(tenth(0), Pages(400));
+    let mut series = Series::new(Pages(400));
     let mut effect = |promoted, victims| {
         series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
         series.effect

@@ -65,11 +65,6 @@ impl Judgement {
             earned: found.hot * effect * promoted * misses_of_hot(least) * of_miss,
         }
     }
-
-    /// CPU time in seconds that the last pass took, less what its pages save.
-    pub(super) fn loss(&self) -> f64 {
-        self.spent - self.earned
-    }
 }
 
 /// Misses per second of a page of which only is known that it has `least` accesses per second at

@@ -118,6 +118,8 @@ struct Series {
     effect: f64,
     /// Base pages that the series has promoted and that were in use.
     used: f64,
+    /// CPU time in seconds of its passes.
+    spent: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -292,22 +294,30 @@ impl Scanning {
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = Judgement::new(&self.costs, &pass, found, series.effect, of);
                 self.judgement = Some(judgement);
+                series.spent += judgement.spent;
                 let pays = judgement.gain >= judgement.cost;
+                let cpus = self.costs.cpus;
                 self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
                 self.state = if of.has_work() && (pays || of.is_longer) {
                     State::On { since: now, counts, series, scanned: None }
                 } else {
-                    State::Off(Pause::new(now, judgement.loss(), self.costs.cpus, before))
+                    State::Off(Pause {
+                        since: now,
+                        idle: before,
+                        used: series.used,
+                        length: pause::length(judgement.spent - judgement.earned, cpus),
+                        unearned: pause::length(series.spent, cpus),
+                    })
                 };
             }
             State::Off(mut pause) if is_fresh => {
-                if pause.ends(now, of, self.has_gained) {
+                if pause.ends(now, of) {
                     let series = Series::new(of.idle);
                     self.state = State::On { since: now, counts, series, scanned: None };
                     return Step::Started;
                 }
                 self.state = State::Off(pause);
-                self.has_gained &= !pause.was_short && !self.may_start(now);
+                self.has_gained &= !pause.may_end(now);
             }
             State::Judge { .. } | State::Off(_) => {}
         }
@@ -338,7 +348,7 @@ impl Scanning {
 
 impl Series {
     fn new(idle: Pages) -> Self {
-        Self { idle, promoted: 0, effect: 1.0, used: 0.0 }
+        Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0 }
     }
 
     /// Adds a pass that has ended.
@@ -348,7 +358,7 @@ impl Series {
             let fewer = self.idle.saturating_sub(of.idle).0 as f64;
             let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
             let used = self.used + effect * self.promoted as f64;
-            *self = Self { idle: of.idle, promoted: 0, effect, used };
+            *self = Self { idle: of.idle, promoted: 0, effect, used, ..*self };
         }
     }
 }

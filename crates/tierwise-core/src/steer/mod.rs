@@ -13,7 +13,7 @@
 //! times per second, a part of `exp(-r t)` is not accessed within `t`, and of pages that a program
 //! passes over in turn, those that it will reach next. So a page must be idle for longer than one
 //! gap between two generations ([`confirmed`]), and the idle pages are counted once more if that
-//! makes the difference. They are also if kswapd has demoted pages during the count. No time is lost where many pages were idle for one gap: a quarter in the
+//! makes the difference. No time is lost where many pages were idle for one gap: a quarter in the
 //! first series of scans ([`MANY`]), half in later ones ([`MOST`]).
 //!
 //! **Gap.** Two generations are [`LONG_GAP`] apart. Few pages may be idle for so long
@@ -259,7 +259,6 @@ struct Last {
     at: Timestamp,
     promoted: u64,
     candidates: u64,
-    demoted: u64,
 }
 
 impl Last {
@@ -472,20 +471,11 @@ impl Steering {
         let is_doubtful = self.victims.pages == Pages(0) && all.pages > Pages(0);
         // Where few pages are idle at all, the same gap would show no more.
         let is_short = may_start && self.has_few(reading, &all);
-        let is_unclear = is_doubtful && !is_short || self.is_disturbed(reading);
-        self.in_doubt = !self.in_doubt && matters && is_unclear;
+        self.in_doubt = !self.in_doubt && matters && is_doubtful && !is_short;
         if may_start && !self.in_doubt {
             self.choose_gap(reading);
         }
         self.in_doubt
-    }
-
-    /// True if kswapd has demoted pages since the last reading. It ages pages, too, and all walks
-    /// of a control group's page tables share one list of processes (`iterate_mm_list`): while
-    /// kswapd's walk is not done, another ends at once, and pages in use since long before the
-    /// count pass for used within it.
-    fn is_disturbed(&self, reading: &KernelReading) -> bool {
-        self.last.is_some_and(|last| reading.demoted > last.demoted)
     }
 
     /// True if so many victims are few for the long gap.
@@ -540,8 +530,8 @@ impl Steering {
 
     /// Follows the stock and the kernel's second. Returns the candidates since the last reading.
     fn follow_counters(&mut self, now: Timestamp, reading: &KernelReading) -> u64 {
-        let &KernelReading { promoted, candidates, demoted, .. } = reading;
-        let before = self.last.replace(Last { at: now, promoted, candidates, demoted });
+        let &KernelReading { promoted, candidates, .. } = reading;
+        let before = self.last.replace(Last { at: now, promoted, candidates });
         let Some(before) = before else { return 0 };
         let grown = self.growth().unwrap_or(f64::INFINITY) * now.since(before.at).as_secs_f64();
         let promoted = promoted.saturating_sub(before.promoted) as f64;

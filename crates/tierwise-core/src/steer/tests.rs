@@ -87,21 +87,6 @@ fn few_idle_pages_shorten_the_gap() {
 }
 
 #[test]
-fn count_that_kswapd_disturbs_is_repeated() {
-    let mut steering = Steering::new(COSTS);
-    let mut count = |n, demoted, is_fresh| {
-        let reading = KernelReading { demoted, ..idle(400, 30_000) };
-        let scans = steering.update(second(n), &reading, is_fresh).scans;
-        (scans, steering.wants_count())
-    };
-    count(0, 100, false);
-    assert_eq!(count(1, 560, true), (false, true));
-    // kswapd may never rest: it is repeated once.
-    count(2, 600, false);
-    assert_eq!(count(3, 700, true), (true, false));
-}
-
-#[test]
 fn doubt_after_a_scan_is_counted_again() {
     let mut steering = after_scan_with(15_000);
     let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(300, 20_000) };

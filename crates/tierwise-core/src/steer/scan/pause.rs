@@ -56,7 +56,9 @@ impl Pause {
         let (fast, time) = (of.fast.0 as f64, now.since(self.since));
         let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
         let has_gained = self.used >= fast * EVIDENCE;
-        if has_gained && grown >= self.used / 2.0 && time < SHORT_LIFE {
+        // If more than twice as many are idle, most of them were promoted before the series.
+        let are_of_series = (self.used / 2.0..self.used * 2.0).contains(&grown);
+        if has_gained && are_of_series && time < SHORT_LIFE {
             (self.length, self.used) = (self.unearned, 0.0);
             // The change was noticed, and is not followed.
             self.idle = of.idle;
@@ -118,6 +120,8 @@ mod tests {
         assert_eq!(starts(400.0, 2, 300), Some(30), "half of them are idle within three seconds");
         assert_eq!(starts(400.0, 3, 300), Some(3));
         assert_eq!(starts(400.0, 2, 299), Some(2), "most of them are in use");
+        assert_eq!(starts(100.0, 2, 299), Some(30));
+        assert_eq!(starts(100.0, 2, 300), Some(2), "most of the idle ones are older");
     }
 
     #[test]

@@ -60,6 +60,7 @@
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
 mod chance;
+mod gap;
 pub mod scan;
 mod victims;
 
@@ -67,12 +68,14 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
+use gap::Gap;
+pub use gap::{FEW_IDLE, LONG_GAP, SHORT_GAP};
 pub use scan::Judgement;
 use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 pub use victims::{
     IdlePages, MANY, MIN_IDLE, MIN_VICTIMS, MOST, PromotionVictims, confirmed, victims,
 };
-use victims::{certain, idle_for, total, victims_idle_for};
+use victims::{certain, idle_for, total};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
 /// largest: pages that are accessed less often than once per second gain little.
@@ -106,29 +109,11 @@ const MIN_SHARE: f64 = 1.0 / 64.0;
 /// The part of a CPU that copies may take in the long run.
 pub const MAX_COPYING: f64 = 0.04;
 
-/// The time between the two generations that show idle pages. A page that is accessed more often is
-/// in use, however hot others are. A scan for pages that are idle by chance costs more than waiting
-/// for a better answer: with the short gap alone Redis took 17.1 and 18.0 s instead of 16.9
-/// (docs/performance.md).
-pub const LONG_GAP: Duration = Duration::from_millis(300);
-
-/// The same time where few pages are idle for longer. The cold pages of a B+ tree were used ten
-/// times per second, hot ones two hundred times.
-pub const SHORT_GAP: Duration = Duration::from_millis(100);
-
-/// The part of the fast tier's pages below which the victims are few for the long gap: an eighth.
-/// Of the B+ tree's pages 4 to 13 % were idle. Twice [`MIN_VICTIMS`], the least for a scan.
-pub const FEW_IDLE: f64 = 1.0 / 8.0;
-
 /// The factor by which a threshold is shorter than a victim's idle time with the short gap. Pages
 /// in use are idle for so short by chance, and only pages that are used much more are worth their
 /// places: hot pages of a B+ tree are used twenty times as often as its cold ones, those of Redis
 /// as often as other hot ones. Chosen, not measured.
 const HOTTER: u32 = 4;
-
-/// The times in a row after which the short gap is not tried less often any more: one count in
-/// eight, which is once in some minutes where counts are a minute apart at most.
-const MOST_IN_VAIN: u32 = 3;
 
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
@@ -225,14 +210,7 @@ pub struct Steering {
     /// The idle base pages to demote now.
     room: Pages,
     /// The time between the two generations of the next count.
-    gap: Duration,
-    /// The times in a row that the short gap showed no victim, or its series gained nothing.
-    in_vain: u32,
-    /// The counts until the short gap is tried again.
-    until_short: u32,
-    /// The idle pages are counted once more, because the last count left it in doubt whether there
-    /// are victims, or had too long a gap.
-    in_doubt: bool,
+    gap: Gap,
     /// The first series of scans has ended.
     has_scanned: bool,
     /// CPU time of counting idle pages for the present series.
@@ -282,10 +260,7 @@ impl Steering {
             share: EXPECTED_SHARE,
             density: 1.0,
             room: Pages(0),
-            gap: LONG_GAP,
-            in_vain: 0,
-            until_short: 0,
-            in_doubt: false,
+            gap: Gap::default(),
             has_scanned: false,
             counting: Duration::ZERO,
             last: None,
@@ -365,7 +340,7 @@ impl Steering {
     /// Returns true if the caller should count the idle pages now: a scan has ended, or the last
     /// count left it in doubt whether there are victims.
     pub fn wants_count(&self) -> bool {
-        self.in_doubt || self.scanning.wants_count()
+        self.gap.is_in_doubt() || self.scanning.wants_count()
     }
 
     /// Returns true within a series of scans. Counts of the idle pages are a part of its cost then.
@@ -380,7 +355,7 @@ impl Steering {
 
     /// The time between the two generations of the next count of the idle pages.
     pub fn age_gap(&self) -> Duration {
-        self.gap
+        self.gap.time()
     }
 
     /// The victims by the last count of the idle pages.
@@ -398,8 +373,8 @@ impl Steering {
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
-            self.victims = victims(reading, !self.has_scanned, self.gap);
-            self.certain = certain(reading, self.gap);
+            self.victims = victims(reading, !self.has_scanned, self.gap.time());
+            self.certain = certain(reading, self.gap.time());
             let free = reading.free.saturating_sub(reading.restored).0;
             self.idle = Pages(idle_for(reading, MIN_IDLE).saturating_add(free));
         }
@@ -420,7 +395,7 @@ impl Steering {
             fast: Pages(total(reading)),
             slow: reading.slow,
             counting: self.counting,
-            doubts_heat: self.gap == SHORT_GAP,
+            doubts_heat: self.gap.is_short(),
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
@@ -431,8 +406,8 @@ impl Steering {
         self.has_scanned |= !was_paused && self.scanning.is_paused();
         if was_judged {
             self.counting = Duration::ZERO;
-            if self.gap == SHORT_GAP && self.scanning.is_paused() {
-                self.follow_short_series();
+            if self.gap.is_short() && self.scanning.is_paused() {
+                self.gap.follow_series(self.scanning.has_gained());
             }
         }
         match step {
@@ -466,59 +441,18 @@ impl Steering {
     /// anything follows from it.
     fn counts_again(&mut self, now: Timestamp, reading: &KernelReading) -> bool {
         let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
-        let matters = may_start || self.scanning.wants_count();
-        let all = victims_idle_for(reading, MIN_IDLE);
-        let is_doubtful = self.victims.pages == Pages(0) && all.pages > Pages(0);
-        // Where few pages are idle at all, the same gap would show no more.
-        let is_short = may_start && self.has_few(reading, &all);
-        self.in_doubt = !self.in_doubt && matters && is_doubtful && !is_short;
-        if may_start && !self.in_doubt {
-            self.choose_gap(reading);
-        }
-        self.in_doubt
-    }
-
-    /// True if so many victims are few for the long gap.
-    fn has_few(&self, reading: &KernelReading, victims: &PromotionVictims) -> bool {
-        let few = total(reading) as f64 * FEW_IDLE;
-        self.gap == LONG_GAP && (victims.pages.0 as f64) < few
-    }
-
-    /// Chooses the gap of the next count before a series of scans. A series is judged by counts
-    /// with one gap.
-    fn choose_gap(&mut self, reading: &KernelReading) {
-        let finds_none = self.victims.pages == Pages(0);
-        if self.has_few(reading, &self.victims) && self.until_short == 0 {
-            self.gap = SHORT_GAP;
-            self.in_doubt = true;
+        let again =
+            self.gap.follow_count(reading, self.victims, may_start, self.scanning.wants_count());
+        if may_start && again {
             self.victims = PromotionVictims::default();
-        } else if self.gap == LONG_GAP {
-            self.until_short = self.until_short.saturating_sub(1);
-        } else if finds_none {
-            self.leave_short_gap();
         }
-    }
-
-    /// Handles the end of a series of scans with the short gap.
-    fn follow_short_series(&mut self) {
-        if self.scanning.has_gained() {
-            self.in_vain = 0;
-        } else {
-            self.leave_short_gap();
-        }
-    }
-
-    /// Returns to the long gap, and tries the short one half as often from now on.
-    fn leave_short_gap(&mut self) {
-        self.gap = LONG_GAP;
-        self.until_short = (1 << self.in_vain) - 1;
-        self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
+        again
     }
 
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
-        if is_first && self.gap == SHORT_GAP {
+        if is_first && self.gap.is_short() {
             let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
             self.granted = self.granted.min(Pages(few));
         }
@@ -565,7 +499,7 @@ impl Steering {
 
     /// The first threshold of a series of passes, and the longest.
     fn bounds(&self) -> (Duration, Duration) {
-        let divisor = if self.gap == SHORT_GAP { HOTTER } else { 1 };
+        let divisor = if self.gap.is_short() { HOTTER } else { 1 };
         let bound = |idle: Duration| (idle / divisor).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
         let free = (MAX_THRESHOLD, MAX_THRESHOLD);
         self.victims.idle.map_or(free, |(shortest, longest)| (bound(shortest), bound(longest)))

@@ -305,33 +305,33 @@ fn short_gap_in_vain_becomes_rare() {
 
 #[test]
 fn short_gap_series_start_small() {
-    let places = |gap| {
+    let places = |is_short| {
         let mut steering = Steering::new(COSTS);
-        steering.gap = gap;
+        steering.gap = gap::Gap::after_tries(is_short, 0);
         let reading = KernelReading { slow: Pages(80_000), ..idle(200, 60_000) };
         let course = steering.update(second(0), &reading, true);
         assert!(course.scans);
         (course.rate.unwrap().0, steering.room().0)
     };
     // A sixteenth of the fast tier.
-    assert_eq!([places(LONG_GAP), places(SHORT_GAP)], [(60_000, 20_000), (6250, 6250)]);
+    assert_eq!([places(false), places(true)], [(60_000, 20_000), (6250, 6250)]);
 }
 
 #[test]
 fn short_gap_wants_much_hotter_pages() {
-    let threshold = |gap| {
+    let threshold = |is_short| {
         let mut steering = Steering::new(COSTS);
-        steering.gap = gap;
+        steering.gap = gap::Gap::after_tries(is_short, 0);
         steering.update(second(0), &idle(200, 40_000), true).threshold.as_millis()
     };
-    assert_eq!([threshold(LONG_GAP), threshold(SHORT_GAP)], [200, 50]);
+    assert_eq!([threshold(false), threshold(true)], [200, 50]);
 }
 
 #[test]
 fn short_gap_series_without_gain_is_left() {
     let gap_after = |idle_pages| {
         let mut steering = Steering::new(COSTS);
-        steering.gap = SHORT_GAP;
+        steering.gap = gap::Gap::after_tries(true, 0);
         let before = KernelReading { slow: Pages(20_000), ..idle(200, 40_000) };
         steering.update(second(0), &before, true);
         let pass = |idle_pages| KernelReading {
@@ -347,10 +347,10 @@ fn short_gap_series_without_gain_is_left() {
         assert!(steering.wants_count());
         steering.update(second(4), &pass(idle_pages), true);
         assert!(!steering.is_in_series());
-        (steering.age_gap(), steering.in_vain)
+        steering.gap
     };
-    assert_eq!(gap_after(40_000), (LONG_GAP, 1), "as many are idle as before");
-    assert_eq!(gap_after(1000), (SHORT_GAP, 0));
+    assert_eq!(gap_after(40_000), gap::Gap::after_tries(false, 1), "as many are idle as before");
+    assert_eq!(gap_after(1000), gap::Gap::after_tries(true, 0));
 }
 
 #[test]

@@ -154,6 +154,7 @@ pub fn zoneinfo(bytes: &[u8]) {
         assert!(nodes.windows(2).all(|pair| pair[0].0 < pair[1].0));
     }
     zoneinfo::per_cpu_lists(&text, |_, _| {});
+    zoneinfo::withheld(&text, |_, _| {});
 }
 
 /// `lru_gen`. The generations of one group are also found for the root.

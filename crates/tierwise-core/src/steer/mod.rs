@@ -156,7 +156,8 @@ pub struct KernelReading {
     pub faults: u64,
     /// Page table entries poisoned since the machine started.
     pub poisoned: u64,
-    /// Base pages of the fastest tier that are free above the kernel's high watermark.
+    /// Base pages of the fastest tier that are free above the kernel's high watermark and the
+    /// reserves of low zones, which promotions leave.
     pub free: Pages,
     /// Those of them that the kernel sees when it looks for room: pages on the CPUs' own lists are
     /// free, but not for `zone_watermark_ok`.

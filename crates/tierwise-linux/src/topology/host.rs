@@ -216,17 +216,29 @@ impl LinuxHost {
         Ok(())
     }
 
-    /// Replaces `out` by the base pages of each tier on per-CPU lists: free, but not part of
-    /// [`LinuxHost::free`]. Printing them costs the kernel more than any other file that is read
-    /// here.
-    pub fn kept_by_processors(&self, roots: &Roots, reader: &mut Reader, out: &mut Vec<Pages>) {
-        out.clear();
-        out.resize(self.tiers.len(), Pages(0));
-        zoneinfo::per_cpu(roots, reader, |node, pages| {
+    /// Replaces `listed` by the base pages of each tier on per-CPU lists, which are free, but not
+    /// part of [`LinuxHost::free`], and `withheld` by the free ones that promotions leave. Printing
+    /// the lists costs the kernel more than any other file that is read here. A file that cannot be
+    /// read yields no pages; that costs accuracy only.
+    pub fn read_zones(
+        &self,
+        roots: &Roots,
+        reader: &mut Reader,
+        listed: &mut Vec<Pages>,
+        withheld: &mut Vec<Pages>,
+    ) {
+        for out in [&mut *listed, &mut *withheld] {
+            out.clear();
+            out.resize(self.tiers.len(), Pages(0));
+        }
+        let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) else { return };
+        let add = |out: &mut Vec<Pages>, node, pages| {
             if let Some(tier) = self.tier_of(node) {
                 out[tier.index()] += pages;
             }
-        });
+        };
+        zoneinfo::per_cpu_lists(text, |node, pages| add(listed, node, pages));
+        zoneinfo::withheld(text, |node, pages| add(withheld, node, pages));
     }
 
     /// True if data that [`LinuxHost::refresh`] reads has changed, by a few small files: the nodes,

@@ -1,4 +1,5 @@
-//! `/proc/zoneinfo`: the kernel's watermarks of a node, and the free pages on per-CPU lists.
+//! `/proc/zoneinfo`: the kernel's watermarks of a node, the free pages on per-CPU lists, and those
+//! that promotions leave.
 
 use std::path::Path;
 
@@ -6,8 +7,6 @@ use tierwise_core::topology::Watermarks;
 use tierwise_core::units::Pages;
 
 use crate::error::{LinuxError, Result};
-use crate::process::Reader;
-use crate::roots::Roots;
 
 /// Returns the watermarks of every node, summed over its zones, in base pages, ascending by node. A
 /// kernel that does not print `promo` (up to 6.12) has it one step above `high`
@@ -101,15 +100,7 @@ impl Zone {
 
 /// Calls `list` for each per-CPU list of free pages (`pagesets`) with its node and base pages.
 /// `MemFree` does not count them, and a CPU keeps up to a hundredth of a zone and
-/// more (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node. A
-/// file that cannot be read yields no lists; that costs accuracy only.
-pub fn per_cpu(roots: &Roots, reader: &mut Reader, list: impl FnMut(u32, Pages)) {
-    if let Ok(text) = reader.text(&roots.proc, format_args!("zoneinfo")) {
-        per_cpu_lists(text, list);
-    }
-}
-
-/// Calls `list` for each CPU's list in the text of `/proc/zoneinfo`, like [`per_cpu`].
+/// more (`percpu_pagelist_high`): after a demotion these are tens of megabytes of the fast node.
 ///
 /// ```
 /// use tierwise_linux::topology::zoneinfo::per_cpu_lists;
@@ -132,6 +123,44 @@ pub fn per_cpu_lists(text: &str, mut list: impl FnMut(u32, Pages)) {
             && let (Some(node), Ok(pages)) = (node, count.trim().parse())
         {
             list(node, Pages(pages));
+        }
+    }
+}
+
+/// Calls `zone` for each zone with its node and the free base pages that a promotion leaves: those
+/// up to the high watermark and the zone's reserve (`migrate_balanced_pgdat`). A low zone keeps its
+/// reserve for what can use no other (`lowmem_reserve`), so that all of its pages may be left.
+///
+/// ```
+/// use tierwise_linux::topology::zoneinfo::withheld;
+///
+/// let text = "Node 0, zone      DMA\n  pages free     1300\n        high     20\n        \
+///             protection: (0, 1900, 1900)\n    cpu: 0\n              high:     60\nNode 0, zone    \
+///             DMA32\n  pages free     4000\n        high     700\n        protection: (0, 0, 0)\n";
+/// let mut zones = Vec::new();
+/// withheld(text, |node, pages| zones.push((node, pages.0)));
+/// assert_eq!(zones, [(0, 1300), (0, 700)]);
+/// ```
+pub fn withheld(text: &str, mut zone: impl FnMut(u32, Pages)) {
+    let mut node: Option<u32> = None;
+    let (mut free, mut high) = (0_u64, 0_u64);
+    for line in text.lines() {
+        let line = line.trim_start();
+        let number = |prefix| line.strip_prefix(prefix).and_then(|n| n.trim().parse().ok());
+        if let Some(name) = line.strip_prefix("Node ") {
+            node = name.split(',').next().and_then(|number| number.parse().ok());
+            (free, high) = (0, 0);
+        } else if let Some(pages) = number("pages free") {
+            free = pages;
+        } else if let Some(pages) = number("high ") {
+            high = pages;
+        } else if let Some(list) = line.strip_prefix("protection:")
+            && let Some(node) = node
+        {
+            // It ascends with the zones that an allocation could use, and promotions can use all.
+            let numbers = list.split(|c: char| !c.is_ascii_digit());
+            let reserve = numbers.filter_map(|n| n.parse::<u64>().ok()).max().unwrap_or(0);
+            zone(node, Pages(free.min(high.saturating_add(reserve))));
         }
     }
 }

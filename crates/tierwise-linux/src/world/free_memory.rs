@@ -1,6 +1,6 @@
 //! Free and unmanaged memory of each tier.
 //!
-//! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu`]) are in no use, and the
+//! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu_lists`]) are in no use, and the
 //! next allocation does not find them either. The engine therefore gets `MemFree` as free memory,
 //! and unmanaged memory without those pages. The lists are read only with each survey, or more
 //! rarely, because printing them costs the kernel much.
@@ -28,6 +28,8 @@ pub struct FreeMemory {
     fresh: Vec<Pages>,
     /// Pages on the CPUs' lists at the last survey.
     listed: Vec<Pages>,
+    /// Free pages that promotions left then.
+    withheld: Vec<Pages>,
     free: Vec<Pages>,
     unmanaged: Vec<Pages>,
 }
@@ -43,9 +45,14 @@ impl FreeMemory {
         &self.unlisted
     }
 
+    /// Those of the free pages that promotions leave, at the last reading of the CPUs' lists.
+    pub fn withheld(&self) -> &[Pages] {
+        &self.withheld
+    }
+
     /// Reads the CPUs' lists. [`FreeMemory::read`] has to follow.
     pub fn read_lists(&mut self, roots: &Roots, host: &LinuxHost) {
-        host.kept_by_processors(roots, &mut self.reader, &mut self.listed);
+        host.read_zones(roots, &mut self.reader, &mut self.listed, &mut self.withheld);
     }
 
     /// Reads free memory, and computes unmanaged memory. The tenants' usage and the CPUs' lists

@@ -312,6 +312,11 @@ impl<C: Calls> LiveWorld<C> {
         self.free_memory.unlisted()
     }
 
+    /// Those of the free pages that promotions leave, at the last reading of the CPUs' lists.
+    pub fn withheld(&self) -> &[Pages] {
+        self.free_memory.withheld()
+    }
+
     /// Reads the CPUs' lists of free pages, between two observations.
     pub fn read_lists(&mut self) {
         self.free_memory.read_lists(&self.config.roots, &self.host);

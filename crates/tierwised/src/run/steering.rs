@@ -116,9 +116,10 @@ impl Steered {
         let fastest = |pages: &[Pages]| pages.first().copied().unwrap_or_default();
         let (free, unlisted) = (fastest(world.free()), fastest(world.unlisted()));
         let tiers = world.host().topology().tiers;
-        let (kept, promo) = tiers
+        let (high, promo) = tiers
             .first()
             .map_or((Pages(0), Pages(0)), |tier| (tier.watermarks.high, tier.watermarks.promo));
+        let kept = fastest(world.withheld()).max(high);
         let held = |tiers: std::ops::Range<usize>| {
             let usage = |i: usize| world.usage(TenantId(i as u16)).iter();
             (0..world.tracker().len())
@@ -133,7 +134,7 @@ impl Steered {
             poisoned: self.last.poisoned,
             free: free.saturating_sub(kept),
             available: unlisted.saturating_sub(kept),
-            restored: promo.saturating_sub(kept),
+            restored: promo.saturating_sub(high),
             held: held(0..1),
             slow: held(1..usize::MAX),
             fast: self.fast.clone(),

@@ -41,8 +41,11 @@ fn hmat_gives_two_tiers_with_their_figures() {
     host.free(&roots, &mut reader, &mut pages).unwrap();
     assert_eq!(pages, [Pages(412_340 / 4), Pages(1_019_204 / 4)]);
     // The lists of two CPUs in each zone.
-    host.kept_by_processors(&roots, &mut reader, &mut pages);
+    let mut withheld = Vec::new();
+    host.read_zones(&roots, &mut reader, &mut pages, &mut withheld);
     assert_eq!(pages, [Pages(4 * 63), Pages(2 * 63)]);
+    // Without a reserve these are the high watermarks.
+    assert_eq!(withheld, [Pages(2126), Pages(2227)]);
 }
 
 #[test]

@@ -134,9 +134,8 @@ pub fn per_cpu_lists(text: &str, mut list: impl FnMut(u32, Pages)) {
 /// ```
 /// use tierwise_linux::topology::zoneinfo::withheld;
 ///
-/// let text = "Node 0, zone      DMA\n  pages free     1300\n        high     20\n        \
-///             protection: (0, 1900, 1900)\n    cpu: 0\n              high:     60\nNode 0, zone    \
-///             DMA32\n  pages free     4000\n        high     700\n        protection: (0, 0, 0)\n";
+/// let text = "Node 0, zone DMA\n pages free 1300\n high 20\n protection: (0, 1900, 1900)\n\
+///             Node 0, zone DMA32\n pages free 4000\n high 700\n protection: (0, 0, 0)\n";
 /// let mut zones = Vec::new();
 /// withheld(text, |node, pages| zones.push((node, pages.0)));
 /// assert_eq!(zones, [(0, 1300), (0, 700)]);

@@ -1,9 +1,9 @@
 //! Free and unmanaged memory of each tier.
 //!
-//! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu_lists`]) are in no use, and the
-//! next allocation does not find them either. The engine therefore gets `MemFree` as free memory,
-//! and unmanaged memory without those pages. The lists are read only with each survey, or more
-//! rarely, because printing them costs the kernel much.
+//! The pages on the CPUs' own lists ([`crate::topology::zoneinfo::per_cpu_lists`]) are in no use,
+//! and the next allocation does not find them either. The engine therefore gets `MemFree` as free
+//! memory, and unmanaged memory without those pages. The lists are read only with each survey, or
+//! more rarely, because printing them costs the kernel much.
 
 use tierwise_core::observe::{TenantReading, TierReading};
 use tierwise_core::units::Pages;

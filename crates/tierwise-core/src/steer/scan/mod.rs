@@ -27,17 +27,18 @@
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
 //! the probability `1 / e`. Its rate is at least `1 / threshold`, with `m` misses per access. Those
-//! that found no place are as hot as the promoted ones (`misses_of_hot`). Half of `1 / threshold` is
-//! the maximum rate of a displaced page. `free` of the pages take a free place, and
-//! displace none: memory that kswapd has freed is used again. `h` is the part of the candidates
-//! that chance does not explain, where victims may be idle by chance, too (`super::chance`), and
-//! else 1: the others are worth no displaced page. While the gain is at least the cost, another
-//! pass follows. Before it, as many idle pages are demoted as candidates found no free page in the
-//! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
-//! the last: the loss is what the pass took less what its pages save. If many more fast pages are
-//! idle than before, the workload has changed, and the next series starts when it is five times
-//! that part, unless the promoted pages were soon idle (`pause`): a workload that changes faster is
-//! not worth following.
+//! that found no place are as hot as the promoted ones (`misses_of_hot`). Half of `1 / threshold`
+//! is the maximum rate of a displaced page. `free` of the pages take a free place, and displace
+//! none: memory that kswapd has freed is used again. `h` is the part of the candidates that chance
+//! does not explain, where victims may be idle by chance, too (`super::chance`), and else 1: the
+//! others are worth no displaced page. While the gain is at least the cost, another pass follows.
+//! Before it, as many idle pages are demoted as candidates found no free page in the last pass.
+//! Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since the last:
+//! the loss is what the pass took less what its pages save. If many more fast pages are idle than
+//! before, the workload has changed, and the next series starts when it is five times that part,
+//! unless the promoted pages were soon idle (`pause`): a workload that changes faster is not worth
+//! following. If a quarter of the tier becomes idle within a pass, and most of that was in use
+//! before the series, the next series follows at once.
 //!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take
@@ -50,7 +51,7 @@ mod pause;
 use std::time::Duration;
 
 use super::chance::{FaultWaits, HotShare};
-use super::{KernelReading, SteeringCosts};
+use super::{KernelReading, MANY, SteeringCosts};
 use crate::units::{Pages, Timestamp};
 pub use judgement::{HORIZON, Judgement, MISSES_PER_ACCESS};
 use pause::Pause;
@@ -285,6 +286,11 @@ impl Scanning {
         match self.state {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { first, pass, mut series, .. } if is_fresh => {
+                if of.has_work() && series.has_missed_a_change(of) {
+                    let series = Series::new(of.idle);
+                    self.state = State::On { since: now, counts, series, scanned: None };
+                    return Step::Started;
+                }
                 let before = series.idle.min(of.idle);
                 series.add(&pass, of);
                 // Pages that the pass poisoned last have their faults after its end.
@@ -352,6 +358,13 @@ impl Scanning {
 impl Series {
     fn new(idle: Pages) -> Self {
         Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0 }
+    }
+
+    /// True if so many more pages are idle that the workload has changed within the last pass, and
+    /// most of them were in use before the series. The pass then says nothing of the next one.
+    fn has_missed_a_change(&self, of: &Conditions) -> bool {
+        let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
+        grown >= of.fast.0 as f64 * MANY && grown >= self.used * pause::OLDER
     }
 
     /// Adds a pass that has ended.

@@ -16,6 +16,10 @@ const CHANGED: f64 = 5.0;
 /// which finding them takes half; stairs for ten. Chosen by these two.
 const SHORT_LIFE: Duration = Duration::from_secs(3);
 
+/// The factor by which more pages are idle than a series has promoted and were in use, from which on
+/// most of them are older.
+pub(super) const OLDER: f64 = 2.0;
+
 /// The shortest pause: the time between two readings without a scan.
 pub(super) const MIN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -56,8 +60,7 @@ impl Pause {
         let (fast, time) = (of.fast.0 as f64, now.since(self.since));
         let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
         let has_gained = self.used >= fast * EVIDENCE;
-        // If more than twice as many are idle, most of them were promoted before the series.
-        let are_of_series = (self.used / 2.0..self.used * 2.0).contains(&grown);
+        let are_of_series = (self.used / 2.0..self.used * OLDER).contains(&grown);
         if has_gained && are_of_series && time < SHORT_LIFE {
             (self.length, self.used) = (self.unearned, 0.0);
             // The change was noticed, and is not followed.

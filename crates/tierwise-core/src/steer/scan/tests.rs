@@ -95,6 +95,14 @@ fn pages_promoted_by_chance_end_a_series() {
 }
 
 #[test]
+fn change_within_a_pass_is_followed() {
+    // 220 promoted pages are in use, and then 440 pages more are idle.
+    assert_eq!(on(400, &[(220, 180), (60, 620)], 9), [0, 1, 3, 4, 6, 7]);
+    assert_eq!(on(400, &[(220, 180), (60, 619)], 9), [0, 1, 3, 4], "those of the series, too");
+    assert_eq!(on(400, &[(300, 400)], 9), [0, 1], "pages promoted by chance are idle");
+}
+
+#[test]
 fn pass_without_promotions_is_the_last() {
     assert_eq!(on(400, &[(0, 400); 9], 40), [0, 1]);
 }
@@ -176,8 +184,8 @@ fn candidates_without_room_repeat_a_pass() {
         scanning.update(tenth(3), pass, &of(340), true);
         scanning.is_on()
     };
-    // 9000 faults are 45 ms. 22 pages of 60 were missed, and save 0.62 ms each in a minute; one that
-    // found no room saves 1.33 ms.
+    // 9000 faults are 45 ms. 22 pages of 60 were missed, and save 0.62 ms each in a minute; one
+    // that found no room saves 1.33 ms.
     assert!(!follows(60 + 23));
     assert!(follows(60 + 24));
 }

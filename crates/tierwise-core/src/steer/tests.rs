@@ -26,6 +26,8 @@ fn threshold_starts_at_shortest_idle_time() {
     let first = |reading| Steering::new(COSTS).update(second(0), &reading, true).threshold;
     assert_eq!(first(idle(100, 50_000)), Duration::from_millis(100));
     assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
+    assert_eq!(first(idle(599, 50_000)), LONG_GAP, "a late generation");
+    assert_eq!(first(idle(600, 50_000)), Duration::from_millis(600));
     assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
 }
 
@@ -284,10 +286,10 @@ fn pages_on_lists_are_no_room() {
 
 #[test]
 fn few_pages_of_others_set_no_threshold() {
-    let fast = vec![class(0, 69_000), class(110, 1000), class(500, 30_000)];
+    let fast = vec![class(0, 69_000), class(110, 1000), class(700, 30_000)];
     let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
     let course = Steering::new(COSTS).update(second(0), &reading, true);
-    assert_eq!(course.threshold, Duration::from_millis(500));
+    assert_eq!(course.threshold, Duration::from_millis(700));
 }
 
 #[test]

@@ -43,18 +43,13 @@ impl Judgement {
         effect: f64,
         of: &Conditions,
     ) -> Self {
-        let places = of.places.0 as f64;
-        let left = (pass.candidates.saturating_sub(pass.promoted) as f64).min(places);
-        let missed = (pass.promoted as f64 / std::f64::consts::E).min(places - left);
-        let next = left + missed;
+        let left = pass.candidates.saturating_sub(pass.promoted) as f64;
+        let missed = pass.promoted as f64 / std::f64::consts::E;
+        let next = (left + missed).min(of.places.0 as f64);
         let free = next.min(of.free.0 as f64);
         let least = 1.0 / of.threshold.as_secs_f64().max(1e-9);
-        let of_promoted =
-            (left * misses_of_hot(least) + missed * least * MISSES_PER_ACCESS) / next.max(1.0);
-        let of_displaced = least / 2.0 * MISSES_PER_ACCESS;
-        let hot = found.hot
-            * (free * of_promoted + effect * (next - free) * (of_promoted - of_displaced).max(0.0));
-        let cold = (1.0 - found.hot) * free * found.cold_rate.min(least) * MISSES_PER_ACCESS;
+        let hot = found.hot * (free + effect * (next - free) / 2.0) * least;
+        let cold = (1.0 - found.hot) * free * found.cold_rate.min(least);
         // Seconds saved by one miss per second.
         let of_miss = HORIZON.as_secs_f64() * costs.saved.as_secs_f64();
         let scan = pass.faults as f64 * costs.fault.as_secs_f64() + of.counting.as_secs_f64();
@@ -64,7 +59,7 @@ impl Judgement {
             hot: found.hot,
             cold_rate: found.cold_rate,
             effect,
-            gain: (hot + cold) * of_miss,
+            gain: (hot + cold) * MISSES_PER_ACCESS * of_miss,
             cost: scan + copies(2.0 * next - free),
             spent: scan + copies(2.0 * promoted),
             earned: found.hot * effect * promoted * misses_of_hot(least) * of_miss,
@@ -74,8 +69,8 @@ impl Judgement {
 
 /// Misses per second of a page of which only is known that it has `least` accesses per second at
 /// least: the mean if rates are spread evenly over the orders of magnitude, up to the shortest
-/// threshold's rate. Hot pages of Redis, of a B+ tree and of stairs had 100 to 600. A page that a
-/// scan has missed is judged by the least rate, because it is rarely used.
+/// threshold's rate. Hot pages of Redis, of a B+ tree and of stairs had 100 to 600. A page that is
+/// not promoted yet is judged by the least rate, because a scan may find few more.
 fn misses_of_hot(least: f64) -> f64 {
     let most = MIN_THRESHOLD.as_secs_f64().recip();
     if least < most { (most - least) / (most / least).ln() } else { least }

@@ -17,28 +17,25 @@
 //!
 //! ```text
 //! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
-//! left   = candidates - promoted                          (at most the places that are left)
-//! next   = left + promoted / e                            (at most the places that are left)
-//! rate   = misses per second of these pages, on average
-//! hot    = free * rate + effect * (next - free) * (rate - m / threshold / 2)
-//! gain   = (h * hot + (1 - h) * free * cold rate * m) * horizon * saved
+//! next   = candidates - promoted + promoted / e              (at most the places that are left)
+//! hot    = (free + effect * (next - free) / 2) / threshold
+//! gain   = (h * hot + (1 - h) * free * cold rate) * horizon * m * saved
 //! cost   = faults * fault + (2 * next - free) * copy + the time of counting idle pages
 //! ```
 //!
 //! A page that is accessed once per threshold on average, at random times, is missed by a pass with
-//! the probability `1 / e`. Its rate is at least `1 / threshold`, with `m` misses per access. Those
-//! that found no place are as hot as the promoted ones (`misses_of_hot`). Half of `1 / threshold`
-//! is the maximum rate of a displaced page. `free` of the pages take a free place, and displace
-//! none: memory that kswapd has freed is used again. `h` is the part of the candidates that chance
-//! does not explain, where victims may be idle by chance, too (`super::chance`), and else 1: the
-//! others are worth no displaced page. While the gain is at least the cost, another pass follows.
-//! Before it, as many idle pages are demoted as candidates found no free page in the last pass.
-//! Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since the last:
-//! the loss is what the pass took less what its pages save. If many more fast pages are idle than
-//! before, the workload has changed, and the next series starts when it is five times that part,
-//! unless the promoted pages were soon idle (`pause`): a workload that changes faster is not worth
-//! following. If a quarter of the tier becomes idle within a pass, and most of that was in use
-//! before the series, the next series follows at once.
+//! the probability `1 / e`. `1 / threshold` is the minimum rate of accesses of a promoted page.
+//! Half of that is the maximum rate of a displaced page. `free` of the pages take a free place, and
+//! displace none: memory that kswapd has freed is used again. `h` is the part of the candidates
+//! that chance does not explain, where victims may be idle by chance, too (`super::chance`), and
+//! else 1: the others are worth no displaced page. While the gain is at least the cost, another
+//! pass follows. Before it, as many idle pages are demoted as candidates found no free page in the
+//! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
+//! the last: the loss is what the pass took less what its pages save. If many more fast pages are
+//! idle than before, the workload has changed, and the next series starts when it is five times
+//! that part, unless the promoted pages were soon idle (`pause`): a workload that changes faster is
+//! not worth following. If a quarter of the tier becomes idle within a pass, and most of that was
+//! in use before the series, the next series follows at once.
 //!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take

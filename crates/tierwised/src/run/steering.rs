@@ -98,6 +98,12 @@ impl Steered {
         if is_quick { SCAN_INTERVAL } else { INTERVAL }
     }
 
+    /// Time to the next reading. Whatever wakes the daemon meanwhile does not delay it: a generation
+    /// that is late shows fewer idle pages.
+    fn until_due(&self) -> Duration {
+        self.interval().saturating_sub(self.read_at.elapsed())
+    }
+
     fn reading(
         &mut self,
         roots: &Roots,
@@ -362,9 +368,8 @@ impl Daemon {
     pub(super) fn steer(&mut self) {
         self.follow_limits();
         let Some(steered) = &mut self.steering.active else { return };
-        let interval = steered.interval();
-        self.world.set_max_wait(interval);
-        if steered.read_at.elapsed() < interval {
+        self.world.set_max_wait(steered.until_due());
+        if steered.until_due() > Duration::ZERO {
             return;
         }
         steered.read_at = Instant::now();
@@ -384,7 +389,7 @@ impl Daemon {
             }
             Ok(())
         });
-        self.world.set_max_wait(steered.interval());
+        self.world.set_max_wait(steered.until_due());
         match read {
             Ok(()) => steered.failed = false,
             Err(e) if !steered.failed => {

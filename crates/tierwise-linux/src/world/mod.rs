@@ -475,7 +475,9 @@ impl<C: Calls> World for LiveWorld<C> {
         if self.migrator.is_unfinished() && !self.account.cpu_budget.suspended() {
             shortest = shortest.min(self.config.interval);
         }
-        let until = until.max(shortest);
+        // A round that is wanted sooner decides nothing before that is paid for.
+        let wanted = if self.max_wait < MAX_WAIT { self.max_wait } else { Duration::MAX };
+        let until = until.max(shortest.min(wanted));
         match self.wake.recv_timeout(until) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => Ok(true),
             Err(RecvTimeoutError::Disconnected) => Ok(false),

@@ -4,19 +4,16 @@
  * The hooks are those of the domains OBJ and MEM, whose callers hold the interpreter's lock, and of
  * RAW (PyMem_SetAllocator). They stay until the process ends, because blocks of the heaps do. */
 #include "heap.h"
+#include "lend.h"
 #include "sites.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-/* Prefers several nodes, and uses others when they are full; Linux 5.15. */
-#define EMT_MPOL_PREFERRED_MANY 5
 /* A heap's addresses: twice the machine's memory, because a heap's free runs take addresses too. If
  * the process may not have so many (RLIMIT_AS), half of it, down to this. */
 #define MIN_HEAP_BYTES ((size_t)256 << 20)
@@ -29,6 +26,10 @@ static uintptr_t heaps_start;
 static size_t heaps_bytes, heap_bytes;
 static struct region regions[HEAPS];
 static struct bins heap_bins[HEAPS];
+
+/* The heaps have nodes; the number of the one on the slow ones. */
+static bool bound;
+static int slow_heap;
 
 /* Of a recording: bins per site, which fill pages of their own. Number 0 is for unknown sites. */
 static struct bins **site_bins;
@@ -66,6 +67,12 @@ static bool ours(const void *block)
 static struct region *region_of(const void *block)
 {
     return &regions[((uintptr_t)block - heaps_start) / heap_bytes];
+}
+
+bool heaps_pool(uintptr_t address, struct pool_shape *pool)
+{
+    const void *at = (const void *)address;
+    return ours(at) && region_pool(region_of(at), address, pool);
 }
 
 static struct bins *bins_of(struct region *region, const void *block)
@@ -216,8 +223,15 @@ HOOKS(OBJ)
 /* Those of RAW. Its callers need no lock, but only holders of the interpreter's make requests, or
  * return a heap's blocks. */
 
+/* What others allocate in blocks of this size is memory that the cold heap must not have borrowed;
+ * smaller blocks come from arenas, or use memory again that was freed. */
+#define LARGE ((size_t)64 << 10)
+
 static void *malloc_RAW(void *context, size_t size)
 {
+    if (__builtin_expect(size >= LARGE, 0)) {
+        lend_others_grow(size);
+    }
     struct request now = request;
     request.bins = NULL;
     void *block = now.bins != NULL ? bins_malloc(now.bins, now.size) : NULL;
@@ -226,6 +240,9 @@ static void *malloc_RAW(void *context, size_t size)
 
 static void *calloc_RAW(void *context, size_t count, size_t size)
 {
+    if (__builtin_expect(size >= LARGE || count * size >= LARGE, 0)) {
+        lend_others_grow(count * size);
+    }
     struct request now = request;
     request.bins = NULL;
     void *block = now.bins != NULL ? bins_calloc(now.bins, now.size) : NULL;
@@ -234,6 +251,9 @@ static void *calloc_RAW(void *context, size_t count, size_t size)
 
 static void *realloc_RAW(void *context, void *block, size_t size)
 {
+    if (__builtin_expect(size >= LARGE, 0)) {
+        lend_others_grow(size);
+    }
     return ours(block) ? resize(&original[RAW], block, size)
                        : original[RAW].realloc(context, block, size);
 }
@@ -276,13 +296,30 @@ static int reserve(size_t bytes, bool fine)
     return ENOMEM;
 }
 
-static int bind_heap(int heap, uint64_t nodes)
+static void fast_grows(uintptr_t Py_UNUSED(end), size_t bytes)
 {
-    unsigned long mask = nodes;
-    return nodes == 0 || syscall(SYS_mbind, regions[heap].base, heap_bytes, EMT_MPOL_PREFERRED_MANY,
-                                 &mask, 8 * sizeof mask + 1, 0) == 0
-               ? 0
-               : errno;
+    lend_others_grow(bytes);
+}
+
+static void slow_grows(uintptr_t end, size_t Py_UNUSED(bytes))
+{
+    lend_cold_grows(end);
+}
+
+/* Binds a heap to the slow nodes, but for what it borrows, and the other to the fast ones. Returns
+ * 0, or an error number. */
+static int bind_heaps(int slow, bool move)
+{
+    struct region *cold = &regions[slow], *hot = &regions[1 - slow];
+    cold->grows = hot->grows = NULL;
+    uintptr_t end = cold->base + ((uintptr_t)cold->committed << PAGE_SHIFT);
+    int error = lend_to(cold->base, end, hot->base, heap_bytes, move);
+    if (error == 0) {
+        slow_heap = slow;
+    }
+    regions[slow_heap].grows = slow_grows;
+    regions[1 - slow_heap].grows = fast_grows;
+    return error;
 }
 
 /* The size of a request that reached RAW, for `is_pymalloc`. */
@@ -359,18 +396,18 @@ static size_t memory_bytes(void)
 }
 
 PyDoc_STRVAR(heaps_start_doc,
-             "heaps_start(cold_nodes, hot_nodes, sites, /)\n--\n\n"
+             "heaps_start(cold_nodes, hot_nodes, sites, kept, /)\n--\n\n"
              "Hooks the allocators, once in a process. The masks are of the nodes on which each "
              "heap's memory is preferred; 0 is no preference. `sites` is None, or a dict of (file, "
              "line): 1 for the cold heap, 2 for the hot one; or True, which gives each site pages "
-             "of its own.\n\n"
+             "of its own. The cold heap borrows fast memory beyond `kept` free bytes.\n\n"
              "Raises:\n    OSError: There are no addresses for the heaps, or the kernel refuses "
              "the policy.\n    RuntimeError: They are there already.");
 static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    unsigned long long cold, hot;
+    unsigned long long cold, hot, kept;
     PyObject *sites;
-    if (!PyArg_ParseTuple(args, "KKO:heaps_start", &cold, &hot, &sites)) {
+    if (!PyArg_ParseTuple(args, "KKOK:heaps_start", &cold, &hot, &sites, &kept)) {
         return NULL;
     }
 #ifdef Py_GIL_DISABLED
@@ -388,8 +425,11 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     }
     bool fine = sites == Py_True;
     int error = reserve(2 * memory_bytes(), fine);
-    error = error ? error : bind_heap(0, cold);
-    error = error ? error : bind_heap(1, hot);
+    if (error == 0 && cold != 0 && hot != 0) {
+        lend_start(hot, cold, kept);
+        error = bind_heaps(0, false);
+        bound = error == 0;
+    }
     if (error != 0) {
         /* The addresses stay reserved; they have no memory. */
         errno = error;
@@ -435,17 +475,22 @@ static PyObject *heap_of(PyObject *Py_UNUSED(module), PyObject *object)
 
 PyDoc_STRVAR(heap_ranges_doc, "heap_ranges()\n--\n\n"
                               "Per heap, cold first: its start, the end of what was ever in use, "
-                              "the bytes of its blocks in use, and the end of its addresses.");
+                              "the bytes of its blocks in use, the end of its addresses, and of "
+                              "those that prefer the fast nodes.");
 static PyObject *heap_ranges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
+    uintptr_t lent = lent_until();
     PyObject *list = PyList_New(0);
     for (int n = 0; list != NULL && n < HEAPS && heaps_bytes > 0; n++) {
         uintptr_t start = regions[n].base;
         PyObject *range =
-            Py_BuildValue("(KKKK)", (unsigned long long)start,
+            Py_BuildValue("(KKKKK)", (unsigned long long)start,
                           (unsigned long long)start + ((uint64_t)regions[n].top << PAGE_SHIFT),
                           (unsigned long long)regions[n].used,
-                          (unsigned long long)start + ((uint64_t)regions[n].limit << PAGE_SHIFT));
+                          (unsigned long long)start + ((uint64_t)regions[n].limit << PAGE_SHIFT),
+                          (unsigned long long)(!bound           ? start
+                                               : n == slow_heap ? lent
+                                                                : start + heap_bytes));
         if (range == NULL || PyList_Append(list, range) < 0) {
             Py_CLEAR(list);
         }
@@ -543,6 +588,40 @@ static PyObject *copied(PyObject *Py_UNUSED(module), PyObject *leaf)
     return Py_NewRef(leaf);
 }
 
+PyDoc_STRVAR(
+    heaps_follow_doc,
+    "heaps_follow(wanted, room, /)\n--\n\n"
+    "Has the cold heap borrow fast memory, or make way for `wanted` bytes. The process may "
+    "take at most `room` bytes more of fast memory; negative: nothing limits it. Returns "
+    "the end of the addresses that prefer the fast nodes; 0 without nodes.");
+static PyObject *heaps_follow(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_ssize_t wanted;
+    long long room;
+    if (!PyArg_ParseTuple(args, "nL:heaps_follow", &wanted, &room)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS lend_follow(wanted > 0 ? (size_t)wanted : 0, room);
+    Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(lent_until());
+}
+
+PyDoc_STRVAR(heaps_swap_doc, "heaps_swap()\n--\n\n"
+                             "Binds the heap that was on the slow nodes to the fast ones, and the "
+                             "other to the slow ones, with their pages.");
+static PyObject *heaps_swap(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    int error = 0;
+    if (bound) {
+        Py_BEGIN_ALLOW_THREADS error = bind_heaps(1 - slow_heap, true);
+        Py_END_ALLOW_THREADS
+    }
+    if (error != 0) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"heaps_start", heaps_begin, METH_VARARGS, heaps_start_doc},
     {"heap_switch", heap_switch, METH_O, heap_switch_doc},
@@ -552,6 +631,8 @@ static PyMethodDef functions[] = {
     {"site_pages", site_pages, METH_NOARGS, site_pages_doc},
     {"sites", sites, METH_NOARGS, sites_doc},
     {"copied", copied, METH_O, copied_doc},
+    {"heaps_follow", heaps_follow, METH_VARARGS, heaps_follow_doc},
+    {"heaps_swap", heaps_swap, METH_NOARGS, heaps_swap_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -212,9 +212,11 @@ def segregate(
     allocation sites that `python -m tierwise.emt profile` wrote.
 
     The cold heap's memory comes from the slow nodes, the hot heap's from the fast ones, and from
-    others when those are full. Without nodes, those of the tracking that is on; without tracking
-    the kernel places the heaps. The profile's hottest lines are hot, as many as fit in the fast
-    nodes' free memory less `mem_pressure`, and the others cold.
+    others when those are full. While the fast nodes have more than `mem_pressure` free, the cold
+    heap borrows from them, and makes way when other memory of the process grows. Without nodes,
+    those of the tracking that is on; without tracking the kernel places the heaps. The profile's
+    hottest lines are hot, as many as fit in the fast nodes' free memory less `mem_pressure`, and
+    the others cold. A profile that promises too little chooses none.
 
     Raises:
         Unavailable: Not in this process: the heaps are there already, the interpreter has no lock,
@@ -223,13 +225,14 @@ def segregate(
     """
     wanted = "slow" if slow_nodes or fast_nodes else "fast"
     topology = placing.topology_of(wanted, slow_nodes, fast_nodes, PROCESS.topology())
+    reserve = bytes_of(mem_pressure)
     if profile is None:
-        HEAPS.start(topology)
+        HEAPS.start(topology, reserve_bytes=reserve)
     else:
         # Imported here: most programs have no profile.
         from .profile import tiers_for
 
-        HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
+        HEAPS.start(topology, tiers_for(profile, topology, reserve), reserve)
     SHARING.tell()
 
 

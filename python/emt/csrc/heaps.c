@@ -2,7 +2,8 @@
  * asked for it, and each block returns to the heap that it came from, which its address shows.
  *
  * The hooks are those of the domains OBJ and MEM, whose callers hold the interpreter's lock, and of
- * RAW (PyMem_SetAllocator). They stay until the process ends, because blocks of the heaps do. */
+ * RAW (PyMem_SetAllocator). Those of RAW stay until the process ends, because blocks of the heaps
+ * do. The others are there while something asks. */
 #include "heap.h"
 #include "lend.h"
 #include "sites.h"
@@ -39,8 +40,8 @@ static bool recording, by_site;
 /* The tier that this thread's block asked for. The model costs one load relative to a register;
  * they fit in the room that the C library leaves for libraries loaded later. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
-/* Threads that ask for a tier, and one more if sites do: 0 lets the hooks pass on at once. A thread
- * that ends within a block is counted on, which costs the others only that. */
+/* Threads that ask for a tier, and one more if sites do: with 0 the hooks pass on, and are taken away
+ * soon. A thread that ends within a block is counted on, which costs the others only that. */
 static unsigned asking;
 
 enum { MEM, OBJ, RAW, DOMAINS };
@@ -187,18 +188,47 @@ static void __attribute__((noinline)) give_back(void *block)
     region_free(region, bins_of(region, block), block);
 }
 
-/* The hooks of MEM and OBJ. What is not for a heap costs a compare and a jump. The context is the
- * original's, and is passed on. */
+/* Calls of the hooks while nothing asks, after which they are taken away: a program that opens blocks
+ * often keeps them. */
+#define IDLE_CALLS 10000u
+static unsigned idle_calls;
+static void hook(int domain);
+static void unhook(int domain);
+
+/* A call while nothing asks. */
+static void __attribute__((noinline)) idle(void)
+{
+    PyThreadState *state = state_now();
+    /* Another interpreter has a lock of its own. */
+    if (state == NULL || state->interp != PyInterpreterState_Main()) {
+        return;
+    }
+    if (idle_calls > 0) {
+        idle_calls--;
+    } else {
+        unhook(MEM);
+        unhook(OBJ);
+    }
+}
+
+/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's, and
+ * is passed on. */
 #define HOOKS(domain)                                                                              \
     static void *malloc_##domain(void *context, size_t size)                                       \
     {                                                                                              \
-        return __builtin_expect(asking != 0, 0) ? take(&original[domain], size)                    \
-                                                : original[domain].malloc(context, size);          \
+        if (asking != 0) {                                                                         \
+            return take(&original[domain], size);                                                  \
+        }                                                                                          \
+        idle();                                                                                    \
+        return original[domain].malloc(context, size);                                             \
     }                                                                                              \
     static void *calloc_##domain(void *context, size_t count, size_t size)                         \
     {                                                                                              \
-        return __builtin_expect(asking != 0, 0) ? take_zero(&original[domain], count, size)        \
-                                                : original[domain].calloc(context, count, size);   \
+        if (asking != 0) {                                                                         \
+            return take_zero(&original[domain], count, size);                                      \
+        }                                                                                          \
+        idle();                                                                                    \
+        return original[domain].calloc(context, count, size);                                      \
     }                                                                                              \
     static void *realloc_##domain(void *context, void *block, size_t size)                         \
     {                                                                                              \
@@ -348,28 +378,63 @@ static bool is_pymalloc(void)
     return is;
 }
 
+static const PyMemAllocatorEx hooks[DOMAINS] = {
+    {NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
+    {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ},
+    {NULL, malloc_RAW, calloc_RAW, realloc_RAW, free_RAW},
+};
+/* What the domains had before the heaps, and which of them are hooked. */
+static PyMemAllocatorEx first[DOMAINS];
+static bool hooked[DOMAINS];
+
 /* pymalloc leaves what it did not allocate to the domain RAW, as it does with blocks of more than
  * 512 bytes. So a heap's blocks pass as blocks of RAW: then freeing a small block of the program's
  * costs nothing more, and pymalloc's count of blocks stays right. With another allocator MEM and
  * OBJ examine each address. */
-static void hook(void)
+static void hook_all(void)
 {
-    PyMemAllocatorEx hooks[DOMAINS] = {{NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
-                                       {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ},
-                                       {NULL, malloc_RAW, calloc_RAW, realloc_RAW, free_RAW}};
     for (int n = 0; n < DOMAINS; n++) {
         PyMem_GetAllocator(ids[n], &original[n]);
-        hooks[n].ctx = original[n].ctx;
+        first[n] = original[n];
     }
     through_raw = is_pymalloc();
-    for (int n = MEM; through_raw && n <= OBJ; n++) {
-        hooks[n].free = original[n].free;
-    }
     heaps_bytes = HEAPS * heap_bytes;
-    for (int n = DOMAINS; n-- > 0;) {
-        if (n != RAW || through_raw) {
-            PyMem_SetAllocator(ids[n], &hooks[n]);
-        }
+    if (through_raw) {
+        hook(RAW);
+    }
+    if (asking > 0 || !through_raw) {
+        hook(MEM);
+        hook(OBJ);
+    }
+}
+
+/* Sets a domain's hook, if it is not there or below another tool's. */
+static void hook(int domain)
+{
+    PyMemAllocatorEx now, own = hooks[domain];
+    PyMem_GetAllocator(ids[domain], &now);
+    /* A tool that began above the hook has it still; one that began below it took it away when it
+     * ended. */
+    if (now.malloc == own.malloc || (hooked[domain] && now.malloc != first[domain].malloc)) {
+        return;
+    }
+    original[domain] = now;
+    own.ctx = now.ctx;
+    if (through_raw && domain != RAW) {
+        own.free = now.free;
+    }
+    PyMem_SetAllocator(ids[domain], &own);
+    hooked[domain] = true;
+}
+
+/* Takes a hook away, so that it costs nothing, unless another tool has begun above it. */
+static void unhook(int domain)
+{
+    PyMemAllocatorEx now;
+    PyMem_GetAllocator(ids[domain], &now);
+    if (through_raw && now.malloc == hooks[domain].malloc) {
+        PyMem_SetAllocator(ids[domain], &original[domain]);
+        hooked[domain] = false;
     }
 }
 
@@ -444,7 +509,7 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     by_site = PyDict_Check(sites);
     recording = fine;
     asking = by_site || recording;
-    hook();
+    hook_all();
     Py_RETURN_NONE;
 }
 
@@ -459,6 +524,11 @@ static PyObject *heap_switch(PyObject *Py_UNUSED(module), PyObject *tier)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no tier: %lu", now);
     }
     uint8_t before = wanted;
+    if (now != DEFAULT && asking == 0 && heaps_bytes > 0) {
+        idle_calls = IDLE_CALLS;
+        hook(MEM);
+        hook(OBJ);
+    }
     /* The number is made before, so that it is no block of the heap. */
     PyObject *result = PyLong_FromLong(before);
     wanted = heaps_bytes > 0 ? (uint8_t)now : DEFAULT;

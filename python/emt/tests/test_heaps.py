@@ -578,3 +578,69 @@ def test_rebuilt_refuses_another_tier(program: Program) -> None:
         else:
             raise AssertionError
     """)
+
+
+def test_hooks_go_where_nothing_asks_for_a_heap(program: Program) -> None:
+    program("""
+        import ctypes
+        import tracemalloc
+        import tierwise.emt as emt
+
+        class Allocator(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_void_p)
+                        for name in ("context", "malloc", "calloc", "realloc", "free")]
+
+        class Point:
+            __slots__ = ("x",)
+
+        def functions():
+            found = Allocator()
+            ctypes.pythonapi.PyMem_GetAllocator(2, ctypes.byref(found))
+            return found.malloc, found.calloc, found.realloc, found.free
+
+        def made(n):
+            return [Point() for _ in range(n)]
+
+        before = functions()
+        emt.segregate()
+        assert functions() == before
+        for _ in range(3):
+            with emt.cold():
+                inside, cold = functions(), made(5000)
+            assert inside != before and {emt.heap_of(point) for point in cold} == {"cold"}
+            # They stay for a while, in which blocks come and go.
+            with emt.cold():
+                assert functions() == inside
+            kept = made(30_000)
+            assert functions() == before
+            del cold, kept
+        assert emt.heaps()["cold"].used < 1 << 20
+
+        # A tool that begins while they are away, and ends while they are above it.
+        tracemalloc.start()
+        with emt.cold():
+            traced = made(5000)
+            assert tracemalloc.get_object_traceback(traced[-1]) is not None
+            tracemalloc.stop()
+            assert functions() == before
+        with emt.hot():
+            hot = made(5000)
+        assert {emt.heap_of(point) for point in traced} == {"cold"}
+        assert {emt.heap_of(point) for point in hot} == {"hot"}
+        del traced, hot
+        made(30_000)
+        assert functions() == before
+
+        # One that begins above them, and ends when they have been away or not.
+        with emt.cold():
+            tracemalloc.start()
+        made(30_000)
+        with emt.cold():
+            traced = made(5000)
+        assert {emt.heap_of(point) for point in traced} == {"cold"}
+        tracemalloc.stop()
+        del traced
+        made(30_000)
+        assert functions() == before
+        assert emt.heaps()["cold"].used < 1 << 20
+    """)

@@ -8,9 +8,9 @@ last, unless the workload strews them: with first-touch placement they start on 
 WORKLOAD is one of those here, or one of bench/workloads.py at a part of its size.
 
 PLACING is "emt" for tracking while it works, "heaps" if the program itself tells the objects that
-it seldom uses from the others, "heaps-emt" for both, "heaps-wrong" for both, where the program takes
-one for the other, "profile" if their lines do, by a profile of
-an earlier run, and "none" for all others.
+it seldom uses from the others, "heaps-emt" for both, "heaps-wrong" for both where the program takes
+one for the other, "profile" if their lines do, by a profile of an earlier run, and "none" for all
+others.
 
 A program imports its packages at its start, so the import is not between the two clock readings.
 Its CPU time is added to the seconds. The disk's time is not: the guest's page cache is empty before
@@ -98,10 +98,12 @@ def strewn() -> Work:
         if draw.getrandbits(32) % HOT_PART == 0:
             current.append(number)
             with often:
-                records.append(_current(number))
+                record = _current(number)
         else:
             with seldom:
-                records.append(_archived(number))
+                record = _archived(number)
+        # Not in the block: the table of the list, which every use reads, would be in its heap.
+        records.append(record)
     order = array("I")
     every = range(RECORDS)
     for _ in range(DRAWN_USES // PIECE):

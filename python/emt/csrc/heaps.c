@@ -40,8 +40,8 @@ static bool recording, by_site;
 /* The tier that this thread's block asked for. The model costs one load relative to a register;
  * they fit in the room that the C library leaves for libraries loaded later. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
-/* Threads that ask for a tier, and one more if sites do: with 0 the hooks pass on, and are taken away
- * soon. A thread that ends within a block is counted on, which costs the others only that. */
+/* Threads that ask for a tier, and one more if sites do: with 0 the hooks pass on, and are taken
+ * away soon. A thread that ends within a block is counted on, which costs the others only that. */
 static unsigned asking;
 
 enum { MEM, OBJ, RAW, DOMAINS };
@@ -188,8 +188,8 @@ static void __attribute__((noinline)) give_back(void *block)
     region_free(region, bins_of(region, block), block);
 }
 
-/* Calls of the hooks while nothing asks, after which they are taken away: a program that opens blocks
- * often keeps them. */
+/* Calls of the hooks while nothing asks, after which they are taken away: a program that opens
+ * blocks often keeps them. */
 #define IDLE_CALLS 10000u
 static unsigned idle_calls;
 static void hook(int domain);
@@ -211,8 +211,8 @@ static void __attribute__((noinline)) idle(void)
     }
 }
 
-/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's, and
- * is passed on. */
+/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's,
+ * and is passed on. */
 #define HOOKS(domain)                                                                              \
     static void *malloc_##domain(void *context, size_t size)                                       \
     {                                                                                              \

@@ -78,7 +78,6 @@ PyObject *table_mean(PyObject *self, PyObject *args)
     PyBuffer_Release(&addresses);
     free(uses);
     free(pages);
-    return failed
-               ? PyErr_NoMemory()
-               : Py_BuildValue("nd", (Py_ssize_t)judged, judged > 0 ? sum / (double)judged : 0.0);
+    double mean = judged > 0 ? sum / (double)judged : 0.0;
+    return failed ? PyErr_NoMemory() : Py_BuildValue("(kd)", (unsigned long)judged, mean);
 }

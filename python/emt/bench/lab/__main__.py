@@ -41,8 +41,9 @@ IN_PROGRAM = ("emt", "heaps", "heaps-emt", "heaps-wrong", "profile")
 WITH_BLOCKS = ("strewn",)
 #: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
-#: Pieces of work of a recording: enough for some rotations of its tracking.
-PROFILE_TIMES = "4"
+#: Pieces of work of a recording, enough for some rotations of its tracking; of workloads with long
+#: pieces.
+PROFILE_TIMES, PROFILE_TIMES_OF = "4", {"search": "1", "kc": "1"}
 SITE = "/lab/bin/emt-site"
 PROGRAM = Path(__file__).parent / "placed.py"
 
@@ -93,13 +94,14 @@ def run(
 
 
 def record(kernel: str, workload: str) -> dict[str, object]:
-    """Records the profile of a workload with everything fast, over one piece of its work."""
+    """Records the profile of a workload with everything fast."""
     with Guest(kernel) as guest:
         name = workload.split(":")[0]
         go = guest.directory / "go"
         go.write_text("go\n", encoding="ascii")
         words = ("python3", "-m", "tierwise.emt", "profile", "-o", "/tmp/sites.json", str(PROGRAM))
-        arguments = (name, PROFILE_TIMES, "none", str(guest.directory / "filled"), str(go))
+        times = PROFILE_TIMES_OF.get(name, PROFILE_TIMES)
+        arguments = (name, times, "none", str(guest.directory / "filled"), str(go))
         program = guest.start(
             "env", f"PYTHONPATH={SITE}", *words, *arguments, cgroup=guest.cgroup("emtbench")
         )

@@ -172,6 +172,8 @@ void lend_cold_grows(uintptr_t end)
     if (!atomic_load(&on) || atomic_flag_test_and_set(&busy)) {
         return;
     }
+    /* Allocators leave it as it is where they succeed. */
+    int error = errno;
     size_t more = end - lending.boundary;
     bool all_lent = lending.boundary == lending.end;
     int64_t free;
@@ -181,6 +183,7 @@ void lend_cold_grows(uintptr_t end)
         lending.boundary = end;
         take((int64_t)more);
     }
+    errno = error;
     atomic_flag_clear(&busy);
 }
 
@@ -190,10 +193,12 @@ void lend_others_grow(size_t bytes)
         atomic_flag_test_and_set(&busy)) {
         return;
     }
+    int error = errno;
     size_t wanted = atomic_exchange(&grown, 0);
     take((int64_t)wanted);
     /* What grew before this call is in use mostly, and counted by the kernel. */
     balance(bytes);
+    errno = error;
     atomic_flag_clear(&busy);
 }
 

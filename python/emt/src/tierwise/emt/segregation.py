@@ -16,8 +16,8 @@ from .native import NativeTable
 #: least number there is no verdict.
 PAGES, MIN_PAGES = 128, 32
 #: How much hotter the cold heap must be. A swap moves both heaps, and where they are alike it gains
-#: nothing. Pages that are used in each window are equally hot, however often, so that the difference
-#: is larger than it looks: forty times as many uses were 2.5 to 3.2 times as hot.
+#: nothing. Pages that are used in each window are equally hot, however often, so that heat differs
+#: less than use: forty times as many uses were 2.5 to 3.2 times as hot.
 HOTTER = 1.5
 #: Checks in a row that must find it hotter: a phase of a program may use what it seldom uses.
 IN_A_ROW = 2

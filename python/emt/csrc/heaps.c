@@ -19,7 +19,8 @@
  * the process may not have so many (RLIMIT_AS), half of it, down to this. */
 #define MIN_HEAP_BYTES ((size_t)256 << 20)
 
-enum { DEFAULT, COLD, HOT, TIERS };
+enum { DEFAULT, COLD, HOT };
+_Static_assert(HOT + 1 == HEAP_TIERS, "a tier per heap, and none");
 #define HEAPS 2
 
 /* One compare finds a block's heap: the regions are neighbours, of equal size. */
@@ -513,27 +514,17 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(heap_switch_doc,
-             "heap_switch(tier, /)\n--\n\n"
-             "Sets where this thread's new blocks come from: 0 as ever, 1 the cold heap, 2 the hot "
-             "one. Returns the setting before.");
-static PyObject *heap_switch(PyObject *Py_UNUSED(module), PyObject *tier)
+uint8_t heaps_switch(uint8_t tier)
 {
-    unsigned long now = PyLong_AsUnsignedLong(tier);
-    if (now >= TIERS) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no tier: %lu", now);
-    }
     uint8_t before = wanted;
-    if (now != DEFAULT && asking == 0 && heaps_bytes > 0) {
+    if (tier != DEFAULT && asking == 0 && heaps_bytes > 0) {
         idle_calls = IDLE_CALLS;
         hook(MEM);
         hook(OBJ);
     }
-    /* The number is made before, so that it is no block of the heap. */
-    PyObject *result = PyLong_FromLong(before);
-    wanted = heaps_bytes > 0 ? (uint8_t)now : DEFAULT;
+    wanted = heaps_bytes > 0 ? tier : DEFAULT;
     asking += (unsigned)(wanted != DEFAULT) - (unsigned)(before != DEFAULT);
-    return result;
+    return before;
 }
 
 PyDoc_STRVAR(heap_of_doc, "heap_of(object, /)\n--\n\n"
@@ -694,7 +685,6 @@ static PyObject *heaps_swap(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(non
 
 static PyMethodDef functions[] = {
     {"heaps_start", heaps_begin, METH_VARARGS, heaps_start_doc},
-    {"heap_switch", heap_switch, METH_O, heap_switch_doc},
     {"heap_of", heap_of, METH_O, heap_of_doc},
     {"heap_ranges", heap_ranges, METH_NOARGS, heap_ranges_doc},
     {"sites_of", sites_of, METH_O, sites_of_doc},

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from . import placing
 from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable, Unplaceable
-from .heaps import HEAP_TIERS, HEAPS, Block, HeapUse
+from .heaps import HEAP_TIERS, HEAPS, HeapUse, block
 from .imported import import_s
 from .metrics import open_metrics
 from .placing import Placement
@@ -236,7 +236,7 @@ def segregate(
     SHARING.tell()
 
 
-def cold() -> Block:
+def cold() -> contextlib.AbstractContextManager[object]:
     """Has this thread make new objects in the cold heap, in a `with` block.
 
         emt.segregate(slow_nodes=[1])
@@ -254,15 +254,15 @@ def cold() -> Block:
     return _block("cold")
 
 
-def hot() -> Block:
+def hot() -> contextlib.AbstractContextManager[object]:
     """As `cold`, in the hot heap."""
     return _block("hot")
 
 
-def _block(tier: str) -> Block:
+def _block(tier: str) -> contextlib.AbstractContextManager[object]:
     if not HEAPS.on:
         segregate()
-    return Block(tier)
+    return block(tier)
 
 
 def heaps() -> dict[str, HeapUse]:

@@ -6,15 +6,16 @@ ends, because objects of the heaps live as long as anything refers to them.
 
 from __future__ import annotations
 
-import _thread
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import Unavailable
 from .settings import mask_of_nodes
 from .support import extension, free_threaded
 from .topology import Topology
+
+if TYPE_CHECKING:
+    from ._emt import HeapBlock
 
 #: The numbers of the extension.
 HEAP_TIERS = {"cold": 1, "hot": 2}
@@ -140,29 +141,8 @@ class Heaps:
 HEAPS = Heaps()
 
 
-class Block:
-    """A `with` block, whose thread makes new objects in a heap; blocks may be nested, and used
-    again."""
-
-    __slots__ = ("_before", "_native", "_tier")
-
-    def __init__(self, tier: str) -> None:
-        self._tier = HEAP_TIERS[tier]
-        self._native = extension()
-        # Settings before, of the blocks that are open, by their threads.
-        self._before: dict[int, list[int]] = {}
-
-    def __enter__(self) -> Self:
-        before = self._native.heap_switch(self._tier)
-        self._before.setdefault(_thread.get_ident(), []).append(before)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # A generator may be closed by another thread, whose setting is its own.
-        if before := self._before.get(_thread.get_ident()):
-            self._native.heap_switch(before.pop())
+def block(tier: str) -> HeapBlock:
+    """Returns a `with` block, whose thread makes new objects in a heap; blocks may be nested, and
+    used again."""
+    made: HeapBlock = extension().HeapBlock(HEAP_TIERS[tier])
+    return made

@@ -318,7 +318,8 @@ def made():
     return [bytes([n & 255]) * 440 for n in range(20000)]
 
 before = made()
-emt.segregate(slow_nodes=[1])
+# All of the fast memory is to stay free, so that the cold heap borrows nothing.
+emt.segregate(slow_nodes=[1], mem_pressure="64GiB")
 with emt.cold():
     cold = made()
 with emt.hot():
@@ -341,6 +342,51 @@ def emt_binds_heaps_to_tiers(guest: Guest) -> None:
     assert found["before"][0] > 0.99 and found["hot"][0] > 0.99, found
     assert found["cold"][1] > 0.99 and found["rebuilt"][1] > 0.99, found
     assert set(large) == {"1"}, large
+
+
+LENDING = """
+import json
+from array import array
+import tierwise.emt as emt
+from tierwise.emt.heaps import HEAPS
+from tierwise.emt.native import NativeKernel
+from tierwise.emt.topology import tiers
+
+topology = tiers((1,), ())
+
+def made():
+    return [bytes([n & 255]) * 440 for n in range(40000)]
+
+def shares():
+    found = {}
+    for name, part in parts.items():
+        nodes = NativeKernel().nodes(array("Q", sorted({id(item) & ~4095 for item in part})))
+        found[name] = [sum(node == n for node in nodes) / len(nodes) for n in (0, 1)]
+    return found
+
+emt.segregate(slow_nodes=[1])
+parts = {}
+with emt.cold():
+    parts["cold"] = made()
+with emt.hot():
+    parts["hot"] = made()
+found = {"lent": shares()}
+HEAPS.follow(topology.free_fast_bytes() + (64 << 20), None)
+found["made way"] = shares()
+HEAPS.swap()
+found["swapped"] = shares()
+print(json.dumps(found))
+"""
+
+
+@test(boot="hmat", timeout_s=240)
+def emt_lends_cold_heap_fast_memory(guest: Guest) -> None:
+    """Cold objects are on the fast node while it has free memory, and leave it for others; heaps
+    that swap exchange their nodes."""
+    found = _python(guest, LENDING, "numactl", "--preferred=0")
+    assert found["lent"]["cold"][0] > 0.99 and found["lent"]["hot"][0] > 0.99, found
+    assert found["made way"]["cold"][1] > 0.99 and found["made way"]["hot"][0] > 0.99, found
+    assert found["swapped"]["cold"][0] > 0.99 and found["swapped"]["hot"][1] > 0.99, found
 
 
 # Both mappings are in slow memory and used alike. One of them is placed there, which the daemon

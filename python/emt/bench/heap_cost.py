@@ -6,9 +6,11 @@ without `emt.segregate()`, whose order alternates; their time is the CPU time of
 loops, the least of several, since other work of the machine only adds to it. It needs
 `pip install pyperformance`. With TIERWISE_EMT_BENCH_PROFILE the hooks also look up sites.
 
-`heap_cost.py instructions [BENCHMARK...]` counts instructions instead, under valgrind's cachegrind:
-other programs do not change them, so that one pair suffices. Those of a process that computes one
-value are taken from those of one that computes three.
+`heap_cost.py instructions [LAYOUTS] [BENCHMARK...]` counts instructions instead, under valgrind's
+cachegrind: other programs do not change them. Those of a process that computes one value are taken
+from those of one that computes two. They depend on the layout of the interpreter's pools: where a
+benchmark's objects just fill a pool, each object makes and ends one. So each of several layouts has
+a pair, and the median counts.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ BENCHMARKS: dict[str, tuple[tuple[str, ...], int]] = {
 }
 #: Values of a process; the least counts. Short ones are seldom interrupted by other programs.
 VALUES = 25
+#: Layouts of the interpreter's pools, and the variable that has a process's.
+LAYOUTS, LAYOUT = 3, "TIERWISE_EMT_BENCH_LAYOUT"
 HERE = Path(__file__).resolve()
 
 
@@ -43,12 +47,13 @@ def run_one(name: str, hooked: bool) -> float:
     return sum(map(float, process(name, hooked, VALUES, [], {}).stdout.split()))
 
 
-def instructions_of(name: str, hooked: bool) -> int:
-    """Returns the instructions of two values of a benchmark."""
+def instructions_of(name: str, hooked: bool, layout: int) -> int:
+    """Returns the instructions of a value of a benchmark."""
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    more = {"PYTHONMALLOC": "pymalloc", LAYOUT: str(layout)}
     counts = []
-    for values in (1, 3):
-        done = process(name, hooked, values, tool, {"PYTHONMALLOC": "pymalloc"})
+    for values in (1, 2):
+        done = process(name, hooked, values, tool, more)
         (line,) = (line for line in done.stderr.splitlines() if "I   refs:" in line)
         counts.append(int(line.rpartition(":")[2].replace(",", "")))
     return counts[1] - counts[0]
@@ -88,13 +93,22 @@ def process(
     return done
 
 
-def count(names: list[str]) -> None:
+def count(layouts: int, names: list[str]) -> None:
     """Counts the instructions of all benchmarks and prints the table."""
-    print("| benchmark | instructions of two values | more with the hooks |")
-    print("|---|---|---|")
+    print("| benchmark | instructions of a value | more with the hooks, median | by layout |")
+    print("|---|---|---|---|")
     for name in names:
-        plain, hooked = (instructions_of(name, hooked) for hooked in (False, True))
-        print(f"| {name} | {plain / 1e6:,.1f} million | {hooked / plain - 1:.2%} |", flush=True)
+        plains, costs = [], []
+        for layout in range(layouts):
+            plain, hooked = (instructions_of(name, how, layout) for how in (False, True))
+            plains.append(plain)
+            costs.append(hooked / plain - 1)
+        each = ", ".join(f"{cost:.2%}" for cost in costs)
+        print(
+            f"| {name} | {statistics.median(plains) / 1e6:,.1f} million | "
+            f"{statistics.median(costs):.2%} | {each} |",
+            flush=True,
+        )
 
 
 def main(pairs: int, names: list[str]) -> None:
@@ -126,6 +140,10 @@ def in_process(script: Path, loops: int, hooked: bool, count: int, words: list[s
         # The same modules, so that the process differs in the hooks only.
         import tierwise.emt  # noqa: F401
     import pyperf
+
+    # Some blocks more of each size class of pymalloc; numbers that fit no pool's evenly.
+    blocks = range(7 * int(os.environ.get(LAYOUT, "0")))
+    globals()["_kept"] = [bytes(size) for size in range(0, 480, 16) for _ in blocks]
 
     def least(function: object, *args: object, counted: bool) -> None:
         values = []
@@ -161,7 +179,9 @@ if __name__ == "__main__":
         script, loops, hooked, values, *words = sys.argv[2:]
         in_process(Path(script), int(loops), hooked == "1", int(values), words)
     elif sys.argv[1:2] == ["instructions"]:
-        count(sys.argv[2:] or list(BENCHMARKS))
+        given = sys.argv[2:]
+        number = int(given.pop(0)) if given and given[0].isdigit() else LAYOUTS
+        count(number, given or list(BENCHMARKS))
     else:
         given = sys.argv[1:]
         main(int(given[0]) if given else 9, given[1:] or list(BENCHMARKS))

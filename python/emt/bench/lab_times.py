@@ -1,26 +1,34 @@
 """Measures run times with a part of the resident set fast, in the lab's timed guest.
 
-`lab_times.py RESULTS [WORKLOAD[:TIMES[:SHARE[:PLACING,...]]]...]` adds a JSON line per run to the
-file RESULTS, and prints a table in Markdown of all runs in it. It compares the placings of
-lab/__main__.py, each with 25, 50 and 75 % fast, with the run time with everything fast. TIMES
-multiplies the amount of work; with SHARE only that part is fast, with PLACING only those run.
-Several calls with one file repeat the runs: the table has the median, and all runs, slowest first.
-Without a workload it only prints; with `--into DOCUMENT` it replaces the table in a document. It
-needs `make lab` and python/emt/lab.sh first, and an hour of
-an idle machine per call.
+`lab_times.py RESULTS [WORKLOAD[:TIMES[:SHARE[:PLACING,...[:RESIDENT]]]]...]` adds a JSON line per
+run to the file RESULTS, and prints a table in Markdown of all runs in it. It compares the placings
+of lab/__main__.py, each with 25, 50 and 75 % fast, with the run time with everything fast. TIMES
+multiplies the amount of work; with SHARE only that part is fast, with PLACING only those run; with
+RESIDENT, the program's MiB of an earlier run, none has everything fast. Several calls with one file
+repeat the runs: the table has the median, and all runs, slowest first. Without a workload it only
+prints; with `--into DOCUMENT` it replaces the table in a document. It needs `make lab` and
+python/emt/lab.sh first, and an hour of an idle machine per call.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
+import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import timed_guest
 
+HERE = Path(__file__).resolve().parent
+#: Workloads of workloads.py that lab/placed.py knows, and what they need in the guest.
+FROM_TABLE = ("astar", "bfs-rand", "bidirectional", "kc", "sp", "sql1", "sql2")
+GUEST_PYTHON = "3.13"
+PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 HEADER = "| workload | fast | placing | over all fast | median | runs, slowest first |"
 HEADINGS = {
     "none": "no tiering",
@@ -29,6 +37,7 @@ HEADINGS = {
     "emt": "tierwise.emt",
     "heaps": "heaps",
     "heaps-emt": "heaps and tierwise.emt",
+    "heaps-wrong": "heaps the wrong way round, and tierwise.emt",
     "profile": "heaps by a profile",
     "all-fast": "all of it fast",
 }
@@ -77,12 +86,25 @@ def replaced(document: str, new: str) -> str:
     return document[:start] + new + document[document.index("\n\n", start) :]
 
 
+@contextlib.contextmanager
+def files_for(words: Sequence[str]) -> Iterator[dict[str, Path]]:
+    """Yields the files that the workloads need in the guest."""
+    if not any(word.split(":")[0] in FROM_TABLE for word in words):
+        yield {}
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        options = ("--quiet", "--target", directory, "--python-version", GUEST_PYTHON)
+        pip = (sys.executable, "-m", "pip", "install", "--only-binary=:all:", "--no-deps")
+        subprocess.run([*pip, *options, *PACKAGES], check=True)
+        yield {"packages": Path(directory), "workloads.py": HERE / "workloads.py"}
+
+
 def main(results: Path, words: Sequence[str]) -> None:
     """Runs what the words name, and prints the table or writes it into a document."""
     if words and words[0] != "--into":
-        with results.open("a", encoding="ascii") as lines:
+        with results.open("a", encoding="ascii") as lines, files_for(words) as files:
             timed_guest.run(
-                "emtbench", words, on_run=lambda line: print(line, file=lines, flush=True)
+                "emtbench", words, files, lambda line: print(line, file=lines, flush=True)
             )
     text = results.read_text(encoding="ascii")
     found = table([json.loads(line) for line in text.splitlines()])

@@ -39,5 +39,6 @@ int add_buffers(PyObject *module);
 int add_storage(PyObject *module);
 int add_numpy_memory(PyObject *module);
 int add_heaps(PyObject *module);
+int add_block(PyObject *module);
 
 #endif

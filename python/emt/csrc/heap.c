@@ -23,6 +23,7 @@ _Static_assert((REGION_STEP >> PAGE_SHIFT) * sizeof(struct unit) % 4096 == 0, "w
 #define MEDIUM_UNITS 16u
 #define FINE_UNITS 1u
 #define FINE_MEDIUM_UNITS 4u
+_Static_assert(SMALL_UNITS << PAGE_SHIFT == POOL_BYTES, "pools are read as the interpreter's are");
 
 static unsigned class_of(size_t size)
 {
@@ -153,6 +154,9 @@ static bool commit(struct region *region, uint32_t until)
         return false;
     }
     region->committed = to;
+    if (region->grows != NULL) {
+        region->grows((uintptr_t)address_of(region, to), (size_t)(to - from) << PAGE_SHIFT);
+    }
     return true;
 }
 
@@ -281,7 +285,10 @@ static void pool_free(struct region *region, struct bins *bins, uint32_t first, 
     bool only = bins->usable[class] == first && pool->next == NO_UNIT;
     if (pool->used == 0 && !only) {
         take_out(region, &bins->usable[class], first);
-        free_run(region, first, pool_units(region, class));
+        uint32_t units = pool_units(region, class);
+        /* Its run may become a part of a longer one, whose first unit is another. */
+        pool->kind = KIND_FREE;
+        free_run(region, first, units);
     }
 }
 
@@ -359,6 +366,28 @@ uint32_t region_owner(const struct region *region, const void *address)
     }
     const struct unit *at = &region->units[unit_of(region, address)];
     return at->kind == KIND_FREE ? NO_UNIT : at->owner;
+}
+
+bool region_pool(const struct region *region, uintptr_t address, struct pool_shape *pool)
+{
+    uint32_t unit = (uint32_t)((address - region->base) >> PAGE_SHIFT);
+    if (unit >= region->top || region->fine) {
+        return false;
+    }
+    uint32_t first = unit - region->units[unit].back;
+    if (first > unit || unit - first >= SMALL_UNITS) {
+        return false;
+    }
+    struct unit at = region->units[first];
+    if (at.kind >= SMALL_CLASSES || at.bump > POOL_BYTES) {
+        return false;
+    }
+    *pool = (struct pool_shape){.base = (uintptr_t)address_of(region, first),
+                                .free_block = (uintptr_t)at.free,
+                                .used = at.used,
+                                .until = at.bump,
+                                .block_bytes = (uint32_t)class_bytes(at.kind)};
+    return true;
 }
 
 void region_free(struct region *region, struct bins *bins, void *block)

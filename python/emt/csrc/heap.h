@@ -9,7 +9,7 @@
 #ifndef TIERWISE_EMT_HEAP_H
 #define TIERWISE_EMT_HEAP_H
 
-#include "common.h"
+#include "object_pool.h"
 
 /* Classes of 16 bytes up to 512, as in pymalloc, then four classes per doubling up to 8 KiB: at
  * most a fifth of a block is unused. */
@@ -47,6 +47,8 @@ struct region {
     uint32_t runs[RUN_LISTS];
     uint32_t dirty; /* units of free runs that may have pages, about */
     size_t used;    /* bytes of blocks in use, as their classes have them */
+    /* Called before addresses up to `end` are used for the first time; NULL: not called. */
+    void (*grows)(uintptr_t end, size_t bytes);
 };
 
 /* Addresses of a region are a multiple of this. */
@@ -68,6 +70,15 @@ void *bins_calloc(struct bins *bins, size_t bytes);
 /* Of a block of the region; `bins` are those of its owner. */
 size_t region_usable(const struct region *region, const void *block);
 void region_free(struct region *region, struct bins *bins, void *block);
+/* The pool of small blocks that has an address, as it is now; false: none. Other threads may change
+ * it meanwhile: the caller checks what it reads. */
+bool region_pool(const struct region *region, uintptr_t address, struct pool_shape *pool);
+/* The same of the program's heaps (heaps.c). */
+bool heaps_pool(uintptr_t address, struct pool_shape *pool);
+/* What a thread may ask for: 0 as ever, 1 the cold heap, 2 the hot one. */
+#define HEAP_TIERS 3
+/* Sets where this thread's new blocks come from, and returns the setting before. */
+uint8_t heaps_switch(uint8_t tier);
 /* True if the block has this size now, at its place. */
 bool region_resize(struct region *region, void *block, size_t size);
 

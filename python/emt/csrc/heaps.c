@@ -2,26 +2,25 @@
  * asked for it, and each block returns to the heap that it came from, which its address shows.
  *
  * The hooks are those of the domains OBJ and MEM, whose callers hold the interpreter's lock, and of
- * RAW (PyMem_SetAllocator). They stay until the process ends, because blocks of the heaps do. */
+ * RAW (PyMem_SetAllocator). Those of RAW stay until the process ends, because blocks of the heaps
+ * do. The others are there while something asks. */
 #include "heap.h"
+#include "lend.h"
 #include "sites.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-/* Prefers several nodes, and uses others when they are full; Linux 5.15. */
-#define EMT_MPOL_PREFERRED_MANY 5
 /* A heap's addresses: twice the machine's memory, because a heap's free runs take addresses too. If
  * the process may not have so many (RLIMIT_AS), half of it, down to this. */
 #define MIN_HEAP_BYTES ((size_t)256 << 20)
 
-enum { DEFAULT, COLD, HOT, TIERS };
+enum { DEFAULT, COLD, HOT };
+_Static_assert(HOT + 1 == HEAP_TIERS, "a tier per heap, and none");
 #define HEAPS 2
 
 /* One compare finds a block's heap: the regions are neighbours, of equal size. */
@@ -29,6 +28,10 @@ static uintptr_t heaps_start;
 static size_t heaps_bytes, heap_bytes;
 static struct region regions[HEAPS];
 static struct bins heap_bins[HEAPS];
+
+/* The heaps have nodes; the number of the one on the slow ones. */
+static bool bound;
+static int slow_heap;
 
 /* Of a recording: bins per site, which fill pages of their own. Number 0 is for unknown sites. */
 static struct bins **site_bins;
@@ -38,8 +41,8 @@ static bool recording, by_site;
 /* The tier that this thread's block asked for. The model costs one load relative to a register;
  * they fit in the room that the C library leaves for libraries loaded later. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
-/* Threads that ask for a tier, and one more if sites do: 0 lets the hooks pass on at once. A thread
- * that ends within a block is counted on, which costs the others only that. */
+/* Threads that ask for a tier, and one more if sites do: with 0 the hooks pass on, and are taken
+ * away soon. A thread that ends within a block is counted on, which costs the others only that. */
 static unsigned asking;
 
 enum { MEM, OBJ, RAW, DOMAINS };
@@ -66,6 +69,12 @@ static bool ours(const void *block)
 static struct region *region_of(const void *block)
 {
     return &regions[((uintptr_t)block - heaps_start) / heap_bytes];
+}
+
+bool heaps_pool(uintptr_t address, struct pool_shape *pool)
+{
+    const void *at = (const void *)address;
+    return ours(at) && region_pool(region_of(at), address, pool);
 }
 
 static struct bins *bins_of(struct region *region, const void *block)
@@ -180,18 +189,47 @@ static void __attribute__((noinline)) give_back(void *block)
     region_free(region, bins_of(region, block), block);
 }
 
-/* The hooks of MEM and OBJ. What is not for a heap costs a compare and a jump. The context is the
- * original's, and is passed on. */
+/* Calls of the hooks while nothing asks, after which they are taken away: a program that opens
+ * blocks often keeps them. */
+#define IDLE_CALLS 10000u
+static unsigned idle_calls;
+static void hook(int domain);
+static void unhook(int domain);
+
+/* A call while nothing asks. */
+static void __attribute__((noinline)) idle(void)
+{
+    PyThreadState *state = state_now();
+    /* Another interpreter has a lock of its own. */
+    if (state == NULL || state->interp != PyInterpreterState_Main()) {
+        return;
+    }
+    if (idle_calls > 0) {
+        idle_calls--;
+    } else {
+        unhook(MEM);
+        unhook(OBJ);
+    }
+}
+
+/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's,
+ * and is passed on. */
 #define HOOKS(domain)                                                                              \
     static void *malloc_##domain(void *context, size_t size)                                       \
     {                                                                                              \
-        return __builtin_expect(asking != 0, 0) ? take(&original[domain], size)                    \
-                                                : original[domain].malloc(context, size);          \
+        if (asking != 0) {                                                                         \
+            return take(&original[domain], size);                                                  \
+        }                                                                                          \
+        idle();                                                                                    \
+        return original[domain].malloc(context, size);                                             \
     }                                                                                              \
     static void *calloc_##domain(void *context, size_t count, size_t size)                         \
     {                                                                                              \
-        return __builtin_expect(asking != 0, 0) ? take_zero(&original[domain], count, size)        \
-                                                : original[domain].calloc(context, count, size);   \
+        if (asking != 0) {                                                                         \
+            return take_zero(&original[domain], count, size);                                      \
+        }                                                                                          \
+        idle();                                                                                    \
+        return original[domain].calloc(context, count, size);                                      \
     }                                                                                              \
     static void *realloc_##domain(void *context, void *block, size_t size)                         \
     {                                                                                              \
@@ -216,8 +254,15 @@ HOOKS(OBJ)
 /* Those of RAW. Its callers need no lock, but only holders of the interpreter's make requests, or
  * return a heap's blocks. */
 
+/* What others allocate in blocks of this size is memory that the cold heap must not have borrowed;
+ * smaller blocks come from arenas, or use memory again that was freed. */
+#define LARGE ((size_t)64 << 10)
+
 static void *malloc_RAW(void *context, size_t size)
 {
+    if (__builtin_expect(size >= LARGE, 0)) {
+        lend_others_grow(size);
+    }
     struct request now = request;
     request.bins = NULL;
     void *block = now.bins != NULL ? bins_malloc(now.bins, now.size) : NULL;
@@ -226,6 +271,9 @@ static void *malloc_RAW(void *context, size_t size)
 
 static void *calloc_RAW(void *context, size_t count, size_t size)
 {
+    if (__builtin_expect(size >= LARGE || count * size >= LARGE, 0)) {
+        lend_others_grow(count * size);
+    }
     struct request now = request;
     request.bins = NULL;
     void *block = now.bins != NULL ? bins_calloc(now.bins, now.size) : NULL;
@@ -234,6 +282,9 @@ static void *calloc_RAW(void *context, size_t count, size_t size)
 
 static void *realloc_RAW(void *context, void *block, size_t size)
 {
+    if (__builtin_expect(size >= LARGE, 0)) {
+        lend_others_grow(size);
+    }
     return ours(block) ? resize(&original[RAW], block, size)
                        : original[RAW].realloc(context, block, size);
 }
@@ -276,13 +327,30 @@ static int reserve(size_t bytes, bool fine)
     return ENOMEM;
 }
 
-static int bind_heap(int heap, uint64_t nodes)
+static void fast_grows(uintptr_t Py_UNUSED(end), size_t bytes)
 {
-    unsigned long mask = nodes;
-    return nodes == 0 || syscall(SYS_mbind, regions[heap].base, heap_bytes, EMT_MPOL_PREFERRED_MANY,
-                                 &mask, 8 * sizeof mask + 1, 0) == 0
-               ? 0
-               : errno;
+    lend_others_grow(bytes);
+}
+
+static void slow_grows(uintptr_t end, size_t Py_UNUSED(bytes))
+{
+    lend_cold_grows(end);
+}
+
+/* Binds a heap to the slow nodes, but for what it borrows, and the other to the fast ones. Returns
+ * 0, or an error number. */
+static int bind_heaps(int slow, bool move)
+{
+    struct region *cold = &regions[slow], *hot = &regions[1 - slow];
+    cold->grows = hot->grows = NULL;
+    uintptr_t end = cold->base + ((uintptr_t)cold->committed << PAGE_SHIFT);
+    int error = lend_to(cold->base, end, hot->base, heap_bytes, move);
+    if (error == 0) {
+        slow_heap = slow;
+    }
+    regions[slow_heap].grows = slow_grows;
+    regions[1 - slow_heap].grows = fast_grows;
+    return error;
 }
 
 /* The size of a request that reached RAW, for `is_pymalloc`. */
@@ -311,28 +379,63 @@ static bool is_pymalloc(void)
     return is;
 }
 
+static const PyMemAllocatorEx hooks[DOMAINS] = {
+    {NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
+    {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ},
+    {NULL, malloc_RAW, calloc_RAW, realloc_RAW, free_RAW},
+};
+/* What the domains had before the heaps, and which of them are hooked. */
+static PyMemAllocatorEx first[DOMAINS];
+static bool hooked[DOMAINS];
+
 /* pymalloc leaves what it did not allocate to the domain RAW, as it does with blocks of more than
  * 512 bytes. So a heap's blocks pass as blocks of RAW: then freeing a small block of the program's
  * costs nothing more, and pymalloc's count of blocks stays right. With another allocator MEM and
  * OBJ examine each address. */
-static void hook(void)
+static void hook_all(void)
 {
-    PyMemAllocatorEx hooks[DOMAINS] = {{NULL, malloc_MEM, calloc_MEM, realloc_MEM, free_MEM},
-                                       {NULL, malloc_OBJ, calloc_OBJ, realloc_OBJ, free_OBJ},
-                                       {NULL, malloc_RAW, calloc_RAW, realloc_RAW, free_RAW}};
     for (int n = 0; n < DOMAINS; n++) {
         PyMem_GetAllocator(ids[n], &original[n]);
-        hooks[n].ctx = original[n].ctx;
+        first[n] = original[n];
     }
     through_raw = is_pymalloc();
-    for (int n = MEM; through_raw && n <= OBJ; n++) {
-        hooks[n].free = original[n].free;
-    }
     heaps_bytes = HEAPS * heap_bytes;
-    for (int n = DOMAINS; n-- > 0;) {
-        if (n != RAW || through_raw) {
-            PyMem_SetAllocator(ids[n], &hooks[n]);
-        }
+    if (through_raw) {
+        hook(RAW);
+    }
+    if (asking > 0 || !through_raw) {
+        hook(MEM);
+        hook(OBJ);
+    }
+}
+
+/* Sets a domain's hook, if it is not there or below another tool's. */
+static void hook(int domain)
+{
+    PyMemAllocatorEx now, own = hooks[domain];
+    PyMem_GetAllocator(ids[domain], &now);
+    /* A tool that began above the hook has it still; one that began below it took it away when it
+     * ended. */
+    if (now.malloc == own.malloc || (hooked[domain] && now.malloc != first[domain].malloc)) {
+        return;
+    }
+    original[domain] = now;
+    own.ctx = now.ctx;
+    if (through_raw && domain != RAW) {
+        own.free = now.free;
+    }
+    PyMem_SetAllocator(ids[domain], &own);
+    hooked[domain] = true;
+}
+
+/* Takes a hook away, so that it costs nothing, unless another tool has begun above it. */
+static void unhook(int domain)
+{
+    PyMemAllocatorEx now;
+    PyMem_GetAllocator(ids[domain], &now);
+    if (through_raw && now.malloc == hooks[domain].malloc) {
+        PyMem_SetAllocator(ids[domain], &original[domain]);
+        hooked[domain] = false;
     }
 }
 
@@ -359,18 +462,18 @@ static size_t memory_bytes(void)
 }
 
 PyDoc_STRVAR(heaps_start_doc,
-             "heaps_start(cold_nodes, hot_nodes, sites, /)\n--\n\n"
+             "heaps_start(cold_nodes, hot_nodes, sites, kept, /)\n--\n\n"
              "Hooks the allocators, once in a process. The masks are of the nodes on which each "
              "heap's memory is preferred; 0 is no preference. `sites` is None, or a dict of (file, "
              "line): 1 for the cold heap, 2 for the hot one; or True, which gives each site pages "
-             "of its own.\n\n"
+             "of its own. The cold heap borrows fast memory beyond `kept` free bytes.\n\n"
              "Raises:\n    OSError: There are no addresses for the heaps, or the kernel refuses "
              "the policy.\n    RuntimeError: They are there already.");
 static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    unsigned long long cold, hot;
+    unsigned long long cold, hot, kept;
     PyObject *sites;
-    if (!PyArg_ParseTuple(args, "KKO:heaps_start", &cold, &hot, &sites)) {
+    if (!PyArg_ParseTuple(args, "KKOK:heaps_start", &cold, &hot, &sites, &kept)) {
         return NULL;
     }
 #ifdef Py_GIL_DISABLED
@@ -388,8 +491,11 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     }
     bool fine = sites == Py_True;
     int error = reserve(2 * memory_bytes(), fine);
-    error = error ? error : bind_heap(0, cold);
-    error = error ? error : bind_heap(1, hot);
+    if (error == 0 && cold != 0 && hot != 0) {
+        lend_start(hot, cold, kept);
+        error = bind_heaps(0, false);
+        bound = error == 0;
+    }
     if (error != 0) {
         /* The addresses stay reserved; they have no memory. */
         errno = error;
@@ -404,26 +510,21 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
     by_site = PyDict_Check(sites);
     recording = fine;
     asking = by_site || recording;
-    hook();
+    hook_all();
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(heap_switch_doc,
-             "heap_switch(tier, /)\n--\n\n"
-             "Sets where this thread's new blocks come from: 0 as ever, 1 the cold heap, 2 the hot "
-             "one. Returns the setting before.");
-static PyObject *heap_switch(PyObject *Py_UNUSED(module), PyObject *tier)
+uint8_t heaps_switch(uint8_t tier)
 {
-    unsigned long now = PyLong_AsUnsignedLong(tier);
-    if (now >= TIERS) {
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no tier: %lu", now);
-    }
     uint8_t before = wanted;
-    /* The number is made before, so that it is no block of the heap. */
-    PyObject *result = PyLong_FromLong(before);
-    wanted = heaps_bytes > 0 ? (uint8_t)now : DEFAULT;
+    if (tier != DEFAULT && asking == 0 && heaps_bytes > 0) {
+        idle_calls = IDLE_CALLS;
+        hook(MEM);
+        hook(OBJ);
+    }
+    wanted = heaps_bytes > 0 ? tier : DEFAULT;
     asking += (unsigned)(wanted != DEFAULT) - (unsigned)(before != DEFAULT);
-    return result;
+    return before;
 }
 
 PyDoc_STRVAR(heap_of_doc, "heap_of(object, /)\n--\n\n"
@@ -435,17 +536,22 @@ static PyObject *heap_of(PyObject *Py_UNUSED(module), PyObject *object)
 
 PyDoc_STRVAR(heap_ranges_doc, "heap_ranges()\n--\n\n"
                               "Per heap, cold first: its start, the end of what was ever in use, "
-                              "the bytes of its blocks in use, and the end of its addresses.");
+                              "the bytes of its blocks in use, the end of its addresses, and of "
+                              "those that prefer the fast nodes.");
 static PyObject *heap_ranges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
+    uintptr_t lent = lent_until();
     PyObject *list = PyList_New(0);
     for (int n = 0; list != NULL && n < HEAPS && heaps_bytes > 0; n++) {
         uintptr_t start = regions[n].base;
         PyObject *range =
-            Py_BuildValue("(KKKK)", (unsigned long long)start,
+            Py_BuildValue("(KKKKK)", (unsigned long long)start,
                           (unsigned long long)start + ((uint64_t)regions[n].top << PAGE_SHIFT),
                           (unsigned long long)regions[n].used,
-                          (unsigned long long)start + ((uint64_t)regions[n].limit << PAGE_SHIFT));
+                          (unsigned long long)start + ((uint64_t)regions[n].limit << PAGE_SHIFT),
+                          (unsigned long long)(!bound           ? start
+                                               : n == slow_heap ? lent
+                                                                : start + heap_bytes));
         if (range == NULL || PyList_Append(list, range) < 0) {
             Py_CLEAR(list);
         }
@@ -543,15 +649,50 @@ static PyObject *copied(PyObject *Py_UNUSED(module), PyObject *leaf)
     return Py_NewRef(leaf);
 }
 
+PyDoc_STRVAR(
+    heaps_follow_doc,
+    "heaps_follow(wanted, room, /)\n--\n\n"
+    "Has the cold heap borrow fast memory, or make way for `wanted` bytes. The process may "
+    "take at most `room` bytes more of fast memory; negative: nothing limits it. Returns "
+    "the end of the addresses that prefer the fast nodes; 0 without nodes.");
+static PyObject *heaps_follow(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_ssize_t wanted;
+    long long room;
+    if (!PyArg_ParseTuple(args, "nL:heaps_follow", &wanted, &room)) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS lend_follow(wanted > 0 ? (size_t)wanted : 0, room);
+    Py_END_ALLOW_THREADS return PyLong_FromUnsignedLongLong(lent_until());
+}
+
+PyDoc_STRVAR(heaps_swap_doc, "heaps_swap()\n--\n\n"
+                             "Binds the heap that was on the slow nodes to the fast ones, and the "
+                             "other to the slow ones, with their pages.");
+static PyObject *heaps_swap(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    int error = 0;
+    if (bound) {
+        Py_BEGIN_ALLOW_THREADS error = bind_heaps(1 - slow_heap, true);
+        Py_END_ALLOW_THREADS
+    }
+    if (error != 0) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"heaps_start", heaps_begin, METH_VARARGS, heaps_start_doc},
-    {"heap_switch", heap_switch, METH_O, heap_switch_doc},
     {"heap_of", heap_of, METH_O, heap_of_doc},
     {"heap_ranges", heap_ranges, METH_NOARGS, heap_ranges_doc},
     {"sites_of", sites_of, METH_O, sites_of_doc},
     {"site_pages", site_pages, METH_NOARGS, site_pages_doc},
     {"sites", sites, METH_NOARGS, sites_doc},
     {"copied", copied, METH_O, copied_doc},
+    {"heaps_follow", heaps_follow, METH_VARARGS, heaps_follow_doc},
+    {"heaps_swap", heaps_swap, METH_NOARGS, heaps_swap_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,6 +24,15 @@ struct pool_header {
     uint32_t next_offset, most_next_offset;
 };
 
+/* The blocks of a pool of POOL_BYTES, of the interpreter or of a heap. */
+struct pool_shape {
+    uintptr_t base;
+    uint64_t free_block;   /* the first of a list by the blocks' first words; 0: none */
+    uint32_t used;         /* blocks in use */
+    uint32_t first, until; /* offsets: of the first block, and after the last that was ever used */
+    uint32_t block_bytes;
+};
+
 /* True if a header at an address is that of a pool with objects in it. */
 bool pool_plausible(const struct pool_header *header, uintptr_t base);
 

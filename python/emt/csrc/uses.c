@@ -1,5 +1,7 @@
 #include "uses.h"
 
+#include "heap.h"
+
 #include <string.h>
 
 #ifdef Py_GIL_DISABLED
@@ -20,28 +22,33 @@ static uint64_t word_of(const struct uses *uses, uint32_t offset)
     return word;
 }
 
-static uint32_t block_bytes(const struct pool_header *header)
-{
-    return (header->size_class + 1) * 16;
-}
-
 /* Walks the list of free blocks; false if the program changed it meanwhile, or if there is no such
  * list.
  */
-static bool find_free(struct uses *uses, const struct pool_header *header)
+static bool find_free(struct uses *uses, const struct pool_shape *pool)
 {
-    uint32_t bytes = block_bytes(header),
-             blocks = (header->next_offset - POOL_HEADER_BYTES) / bytes, found = 0;
+    uint32_t blocks = (pool->until - pool->first) / pool->block_bytes, found = 0;
     memset(uses->free_blocks, 0, sizeof uses->free_blocks);
-    for (uint64_t block = header->free_block; block != 0; found++) {
-        uint64_t offset = block - uses->base - POOL_HEADER_BYTES;
-        if (offset % bytes != 0 || offset / bytes >= blocks || uses->free_blocks[offset / bytes]) {
+    for (uint64_t block = pool->free_block; block != 0; found++) {
+        uint64_t offset = block - pool->base - pool->first;
+        if (offset % pool->block_bytes != 0 || offset / pool->block_bytes >= blocks ||
+            uses->free_blocks[offset / pool->block_bytes]) {
             return false;
         }
-        uses->free_blocks[offset / bytes] = 1;
-        block = word_of(uses, (uint32_t)(block - uses->base));
+        uses->free_blocks[offset / pool->block_bytes] = 1;
+        block = word_of(uses, (uint32_t)(block - pool->base));
     }
-    return found + header->count == blocks;
+    return found + pool->used == blocks;
+}
+
+static struct pool_shape shape_of(const struct pool_header *header, uintptr_t base)
+{
+    return (struct pool_shape){.base = base,
+                               .free_block = header->free_block,
+                               .used = header->count,
+                               .first = POOL_HEADER_BYTES,
+                               .until = header->next_offset,
+                               .block_bytes = (header->size_class + 1) * 16};
 }
 
 static bool read_pool(struct uses *uses, uintptr_t base)
@@ -53,7 +60,22 @@ static bool read_pool(struct uses *uses, uintptr_t base)
         return false;
     }
     memcpy(&header, uses->copy, sizeof header);
-    return pool_plausible(&header, base) && find_free(uses, &header);
+    uses->pool = shape_of(&header, base);
+    return pool_plausible(&header, base) && find_free(uses, &uses->pool);
+}
+
+/* Finds the pool of a page: one of the heaps (heap.h), or one of the interpreter's. */
+static bool find_pool(struct uses *uses, uintptr_t page)
+{
+    uintptr_t base = page & ~(POOL_BYTES - 1);
+    if (heaps_pool(page, &uses->pool)) {
+        /* Its size class and its blocks in use may change meanwhile; then its free blocks are not
+         * as many as it says. */
+        uses->base = uses->pool.base;
+        return read_memory(uses->base, uses->copy, POOL_BYTES) && find_free(uses, &uses->pool);
+    }
+    uses->base = base;
+    return read_pool(uses, base);
 }
 
 /* True if a word is a reference count that uses write. In other memory the word before a pointer to
@@ -76,22 +98,19 @@ static bool mortal(uint64_t word)
 
 bool uses_write(struct uses *uses, uintptr_t page, bool *tail)
 {
-    uintptr_t base = page & ~(POOL_BYTES - 1);
     *tail = false;
-    if (base != uses->base) {
-        uses->base = base;
-        uses->is_pool = read_pool(uses, base);
+    if (uses->base == 0 || page - uses->base >= POOL_BYTES) {
+        uses->is_pool = find_pool(uses, page);
     }
     if (!uses->is_pool) {
         return false;
     }
-    const struct pool_header *header = (const struct pool_header *)(const void *)uses->copy;
-    uint32_t bytes = block_bytes(header), from = (uint32_t)(page - base),
+    const struct pool_shape *pool = &uses->pool;
+    uint32_t bytes = pool->block_bytes, from = (uint32_t)(page - pool->base),
              until = from + (uint32_t)PAGE_BYTES;
-    uint32_t first = from > POOL_HEADER_BYTES ? (from - POOL_HEADER_BYTES) / bytes : 0;
+    uint32_t first = from > pool->first ? (from - pool->first) / bytes : 0;
     uint8_t likely = 0;
-    for (uint32_t n = first, at;
-         (at = POOL_HEADER_BYTES + n * bytes) < until && at < header->next_offset; n++) {
+    for (uint32_t n = first, at; (at = pool->first + n * bytes) < until && at < pool->until; n++) {
         if (uses->free_blocks[n]) {
             continue;
         }

@@ -355,8 +355,8 @@ def test_tracking_leaves_bound_heaps_and_sees_the_others(program: Program) -> No
         from tierwise.emt.held import HELD
         from tierwise.emt.topology import Topology
 
-        # Both tiers on the machine's only node.
-        HEAPS.start(Topology(fast=(0,), slow=(0,)))
+        # Both tiers on the machine's only node, of which nothing is borrowed.
+        HEAPS.start(Topology(fast=(0,), slow=(0,)), reserve_bytes=1 << 50)
         with emt.cold():
             items = [[n] for n in range(50_000)]
         (start, end), = [(use.start, use.end) for use in emt.heaps().values() if use.used]
@@ -365,6 +365,140 @@ def test_tracking_leaves_bound_heaps_and_sees_the_others(program: Program) -> No
             for _ in range(20):
                 for item in items:
                     item[0] += 1
+    """)
+
+
+def test_the_cold_heap_borrows_and_makes_way(program: Program) -> None:
+    program("""
+        import tierwise.emt as emt
+        from tierwise.emt.heaps import HEAPS
+        from tierwise.emt.topology import Topology
+
+        MIB = 1 << 20
+        # Both tiers on the machine's only node, most of which is free.
+        topology = Topology(fast=(0,), slow=(0,))
+
+        def borrowed():
+            cold = emt.heaps()["cold"]
+            return (cold.fast_end - cold.start) // MIB
+
+        HEAPS.start(topology, reserve_bytes=0)
+        with emt.cold():
+            items = [bytes(1000) for _ in range(100_000)]
+        all_of_it = borrowed()
+        assert all_of_it >= 100, all_of_it
+        (start, _), = HEAPS.bound_slow()
+        assert start == emt.heaps()["cold"].start + all_of_it * MIB and HEAPS.held() == []
+        # Nothing moves while there is more free memory than others want.
+        HEAPS.follow(MIB, None)
+        assert borrowed() == all_of_it
+        # The daemon leaves this process nothing more.
+        HEAPS.follow(MIB, 0)
+        some = borrowed()
+        assert 0 < some < all_of_it, (some, all_of_it)
+        (start, end), = HEAPS.held()
+        assert start == emt.heaps()["cold"].start + some * MIB and end == emt.heaps()["cold"].end
+        # Others want more than is free.
+        HEAPS.follow(topology.free_fast_bytes() + 200 * MIB, None)
+        assert borrowed() == 0
+        # It does not come back at once.
+        HEAPS.follow(0, None)
+        assert borrowed() == 0
+        assert items[777] == bytes(1000)
+    """)
+
+
+@pytest.mark.parametrize(
+    "growth",
+    [
+        "items = [[n] for n in range(400_000)]",  # arenas
+        "items = bytes(64 << 20)",  # a large block
+        "with emt.hot(): items = [[n] for n in range(400_000)]",  # the hot heap
+    ],
+)
+def test_the_cold_heap_makes_way_for_growth(program: Program, growth: str) -> None:
+    program(f"""
+        import tierwise.emt as emt
+        from tierwise.emt.heaps import HEAPS
+        from tierwise.emt.topology import Topology
+
+        topology = Topology(fast=(0,), slow=(0,))
+        # Of the free memory all but 400 MiB stay free, so that the heap borrows of those.
+        HEAPS.start(topology, reserve_bytes=topology.free_fast_bytes() - (400 << 20))
+        with emt.cold():
+            cold = [bytes(1000) for _ in range(100_000)]
+        lent = emt.heaps()["cold"].fast_end
+        assert lent > emt.heaps()["cold"].start
+        # The daemon leaves this process as much as it has borrowed, and little more.
+        HEAPS.follow(0, 20 << 20)
+        assert emt.heaps()["cold"].fast_end == lent
+        {growth}
+        assert emt.heaps()["cold"].fast_end < lent
+    """)
+
+
+def test_heaps_that_are_wrong_exchange_their_nodes(program: Program) -> None:
+    program("""
+        import tierwise.emt as emt
+        from tierwise.emt.heaps import HEAPS
+        from tierwise.emt.process import PROCESS
+        from tierwise.emt.segregation import Segregation
+        from tierwise.emt.topology import Topology
+
+        class Item:
+            __slots__ = ("used",)
+
+        HEAPS.start(Topology(fast=(0,), slow=(0,)))
+        with emt.cold():
+            cold = [Item() for _ in range(100_000)]
+        with emt.hot():
+            hot = [Item() for _ in range(100_000)]
+        before = emt.heaps()
+        with emt.tiering(sample_interval=0.02, overhead_budget=1.0):
+            # One node has no rounds of migration, of which the check is a part.
+            check = Segregation(PROCESS.last().table)
+            while check.swaps == 0 and emt.stats().intervals < 3000:
+                for item in cold:
+                    item
+                check.round(HEAPS.slow_and_fast())
+            assert check.swaps == 1, emt.stats()
+        after = emt.heaps()
+        assert after["cold"].fast_end == after["cold"].limit
+        # Those on the slow nodes borrow; the others do not.
+        assert after["hot"].fast_end < after["hot"].limit
+        with emt.hot():
+            hot.extend(Item() for _ in range(100_000))
+        assert emt.heap_of(hot[-1]) == "hot"
+    """)
+
+
+def test_heaps_that_are_right_stay(program: Program) -> None:
+    program("""
+        import tierwise.emt as emt
+        from tierwise.emt.heaps import HEAPS
+        from tierwise.emt.process import PROCESS
+        from tierwise.emt.segregation import Segregation
+        from tierwise.emt.topology import Topology
+
+        class Item:
+            __slots__ = ("used",)
+
+        HEAPS.start(Topology(fast=(0,), slow=(0,)))
+        with emt.cold():
+            cold = [Item() for _ in range(100_000)]
+        with emt.hot():
+            hot = [Item() for _ in range(100_000)]
+        with emt.tiering(sample_interval=0.02, overhead_budget=1.0):
+            check = Segregation(PROCESS.last().table)
+            while emt.stats().intervals < 100:
+                for item in hot:
+                    item
+                check.round(HEAPS.slow_and_fast())
+            assert check.swaps == 0
+            judged, mean = PROCESS.last().table.mean([(emt.heaps()["hot"].start,
+                                                       emt.heaps()["hot"].end)], 100)[0]
+            assert judged >= 50 and mean > 1, (judged, mean)
+        assert emt.heaps()["hot"].fast_end == emt.heaps()["hot"].limit
     """)
 
 
@@ -443,4 +577,70 @@ def test_rebuilt_refuses_another_tier(program: Program) -> None:
             assert "cold, hot" in str(error)
         else:
             raise AssertionError
+    """)
+
+
+def test_hooks_go_where_nothing_asks_for_a_heap(program: Program) -> None:
+    program("""
+        import ctypes
+        import tracemalloc
+        import tierwise.emt as emt
+
+        class Allocator(ctypes.Structure):
+            _fields_ = [(name, ctypes.c_void_p)
+                        for name in ("context", "malloc", "calloc", "realloc", "free")]
+
+        class Point:
+            __slots__ = ("x",)
+
+        def functions():
+            found = Allocator()
+            ctypes.pythonapi.PyMem_GetAllocator(2, ctypes.byref(found))
+            return found.malloc, found.calloc, found.realloc, found.free
+
+        def made(n):
+            return [Point() for _ in range(n)]
+
+        before = functions()
+        emt.segregate()
+        assert functions() == before
+        for _ in range(3):
+            with emt.cold():
+                inside, cold = functions(), made(5000)
+            assert inside != before and {emt.heap_of(point) for point in cold} == {"cold"}
+            # They stay for a while, in which blocks come and go.
+            with emt.cold():
+                assert functions() == inside
+            kept = made(30_000)
+            assert functions() == before
+            del cold, kept
+        assert emt.heaps()["cold"].used < 1 << 20
+
+        # A tool that begins while they are away, and ends while they are above it.
+        tracemalloc.start()
+        with emt.cold():
+            traced = made(5000)
+            assert tracemalloc.get_object_traceback(traced[-1]) is not None
+            tracemalloc.stop()
+            assert functions() == before
+        with emt.hot():
+            hot = made(5000)
+        assert {emt.heap_of(point) for point in traced} == {"cold"}
+        assert {emt.heap_of(point) for point in hot} == {"hot"}
+        del traced, hot
+        made(30_000)
+        assert functions() == before
+
+        # One that begins above them, and ends when they have been away or not.
+        with emt.cold():
+            tracemalloc.start()
+        made(30_000)
+        with emt.cold():
+            traced = made(5000)
+        assert {emt.heap_of(point) for point in traced} == {"cold"}
+        tracemalloc.stop()
+        del traced
+        made(30_000)
+        assert functions() == before
+        assert emt.heaps()["cold"].used < 1 << 20
     """)

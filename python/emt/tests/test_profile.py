@@ -150,11 +150,31 @@ def test_a_run_gives_lines_what_is_free_on_its_fast_nodes(tmp_path: Path) -> Non
     node.mkdir()
     (node / "meminfo").write_text("Node 0 MemFree: 100 kB\n")
     profile = tmp_path / "sites.json"
-    sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, 50e3, 8.0), Site("a", "f", 3, 9e3, 0))
+    sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, 50e3, 8.0), Site("a", "f", 3, 3e4, 0))
     Profile(sites, {}).write(profile)
     topology = Topology(fast=(0,), slow=(1,), root=str(tmp_path))
     # 102,400 bytes less 10,000.
     assert tiers_for(profile, topology, 10_000) == {("a", 1): 2, ("a", 2): 2, ("a", 3): 1}
+
+
+@pytest.mark.parametrize(
+    ("cold_bytes", "cold_uses"),
+    [
+        (1e3, 0.0),  # all of it fits in fast memory
+        (200e3, 44.0),  # one line is as hot as the other
+    ],
+)
+def test_a_profile_without_promise_chooses_no_heap(
+    tmp_path: Path, cold_bytes: float, cold_uses: float
+) -> None:
+    node = tmp_path / "node0"
+    node.mkdir()
+    (node / "meminfo").write_text("Node 0 MemFree: 100 kB\n")
+    profile = tmp_path / "sites.json"
+    sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, cold_bytes, cold_uses))
+    Profile(sites, {}).write(profile)
+    topology = Topology(fast=(0,), slow=(1,), root=str(tmp_path))
+    assert tiers_for(profile, topology, 0) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "sites": 3}'])

@@ -1,8 +1,9 @@
-"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE[:PLACING,...]]]...` runs each
-workload under all placings and shares, and prints one JSON line per run.
+"""In the guest: `python3 -m emtbench KERNEL WORKLOAD[:TIMES[:SHARE[:PLACING,...[:RESIDENT]]]]...`
+runs each workload under all placings and shares, and prints one JSON line per run.
 
 TIMES multiplies the workload's amount of work. With SHARE the run has only that share of fast
-memory, and with PLACING only those.
+memory, and with PLACING only those. RESIDENT is the program's memory in MiB, which an earlier run
+printed; then there is no run with everything fast.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from bench.policies import POLICIES
 from bench.run import FILL_S, WORK_S, settle
@@ -21,17 +23,27 @@ MIB = 1 << 20
 #: Shares of the resident set that fit into fast memory (section 7 of the paper has these).
 SHARES = (0.25, 0.5, 0.75)
 #: No tiering, the kernel's with its defaults and as the bench tunes it, tierwise.emt's tracking,
-#: and its heaps as the program or a profile fills them (placed.py).
-PLACINGS = ("none", "kernel-default", "kernel", "emt", "heaps", "heaps-emt", "profile")
+#: and its heaps as the program or a profile fills them, or as the program should not (placed.py).
+PLACINGS = (
+    "none",
+    "kernel-default",
+    "kernel",
+    "emt",
+    "heaps",
+    "heaps-emt",
+    "heaps-wrong",
+    "profile",
+)
 KERNELS = {"kernel-default": "kernel-default", "kernel": "kernel-tiering"}
 #: Those that the program itself carries out.
-IN_PROGRAM = ("emt", "heaps", "heaps-emt", "profile")
+IN_PROGRAM = ("emt", "heaps", "heaps-emt", "heaps-wrong", "profile")
 #: Workloads that say which objects they seldom use; the others have no such placing.
 WITH_BLOCKS = ("strewn",)
 #: Memory of the fast node that the kernel uses beside the program's pages (lab/bench/programs.py).
 KEPT_MIB = 10
-#: Pieces of work of a recording: enough for some rotations of its tracking.
-PROFILE_TIMES = "4"
+#: Pieces of work of a recording, enough for some rotations of its tracking; of workloads with long
+#: pieces.
+PROFILE_TIMES, PROFILE_TIMES_OF = "4", {"search": "1", "kc": "1"}
 SITE = "/lab/bin/emt-site"
 PROGRAM = Path(__file__).parent / "placed.py"
 
@@ -59,7 +71,7 @@ def fill(guest: Guest, workload: str, placing: str) -> tuple[Program, Path]:
 
 def run(
     kernel: str, workload: str, placing: str, share: float, resident_mib: float
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Does one run; `resident_mib` was measured with everything fast."""
     with Guest(kernel) as guest:
         if share < 1.0:
@@ -82,13 +94,14 @@ def run(
 
 
 def record(kernel: str, workload: str) -> dict[str, object]:
-    """Records the profile of a workload with everything fast, over one piece of its work."""
+    """Records the profile of a workload with everything fast."""
     with Guest(kernel) as guest:
         name = workload.split(":")[0]
         go = guest.directory / "go"
         go.write_text("go\n", encoding="ascii")
         words = ("python3", "-m", "tierwise.emt", "profile", "-o", "/tmp/sites.json", str(PROGRAM))
-        arguments = (name, PROFILE_TIMES, "none", str(guest.directory / "filled"), str(go))
+        times = PROFILE_TIMES_OF.get(name, PROFILE_TIMES)
+        arguments = (name, times, "none", str(guest.directory / "filled"), str(go))
         program = guest.start(
             "env", f"PYTHONPATH={SITE}", *words, *arguments, cgroup=guest.cgroup("emtbench")
         )
@@ -105,25 +118,25 @@ def main(kernel: str, workloads: list[str]) -> None:
             # As pip does when it installs a wheel.
             guest.run("python3", "-m", "compileall", "-q", SITE, within_s=FILL_S)
         for wanted in workloads:
-            name, times, share, some = (*wanted.split(":"), "", "", "")[:4]
+            name, times, share, some, resident = (*wanted.split(":"), "", "", "", "")[:5]
             placings = [
                 placing
                 for placing in (some.split(",") if some else PLACINGS)
                 if not placing.startswith("heaps") or name in WITH_BLOCKS
             ]
             workload, shares = f"{name}:{times or 1}", (float(share),) if share else SHARES
-            bound = run(kernel, workload, "all-fast", 1.0, 0.0)
-            print(json.dumps(bound), file=events, flush=True)
-            resident_mib = bound["resident_mib"]
-            assert isinstance(resident_mib, float)
+            found = {"resident_mib": float(resident or 0)}
+            if not resident:
+                found = run(kernel, workload, "all-fast", 1.0, 0.0)
+                print(json.dumps(found), file=events, flush=True)
+            resident_mib, result = found["resident_mib"], found.get("result")
             for part in shares:
                 for placing in placings:
                     if placing == "profile":
                         print(json.dumps(record(kernel, workload)), file=events, flush=True)
                     found = run(kernel, workload, placing, part, resident_mib)
-                    assert found["result"] == bound["result"], (
-                        f"another result than with everything fast: {found}"
-                    )
+                    result = found["result"] if result is None else result
+                    assert found["result"] == result, f"not {result} as before: {found}"
                     print(json.dumps(found), file=events, flush=True)
 
 

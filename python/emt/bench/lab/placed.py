@@ -5,9 +5,12 @@ It fills its memory, writes REPORT, waits for GO, and then does a fixed amount o
 It prints the seconds and the result of the work. It creates the objects that the work uses most
 last, unless the workload strews them: with first-touch placement they start on the slow node.
 
+WORKLOAD is one of those here, or one of bench/workloads.py at a part of its size.
+
 PLACING is "emt" for tracking while it works, "heaps" if the program itself tells the objects that
-it seldom uses from the others, "heaps-emt" for both, "profile" if their lines do, by a profile of
-an earlier run, and "none" for all others.
+it seldom uses from the others, "heaps-emt" for both, "heaps-wrong" for both where the program takes
+one for the other, "profile" if their lines do, by a profile of an earlier run, and "none" for all
+others.
 
 A program imports its packages at its start, so the import is not between the two clock readings.
 Its CPU time is added to the seconds. The disk's time is not: the guest's page cache is empty before
@@ -17,9 +20,11 @@ each run, and an emulated disk takes a second for it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import itertools
 import json
+import os
 import random
 import sys
 import tempfile
@@ -33,6 +38,7 @@ from typing import Any
 
 #: Free memory of the fast node; the kernel uses about as much of the node itself.
 KEPT_FREE = "12MiB"
+MIB = 1 << 20
 OBJECTS, HOT_PART, USES = 300_000, 5, 8_000_000
 DOCUMENTS = 25_000
 #: Records of `strewn`, of some 300 bytes: so many that its fifth, with the list of all records and
@@ -92,10 +98,12 @@ def strewn() -> Work:
         if draw.getrandbits(32) % HOT_PART == 0:
             current.append(number)
             with often:
-                records.append(_current(number))
+                record = _current(number)
         else:
             with seldom:
-                records.append(_archived(number))
+                record = _archived(number)
+        # Not in the block: the table of the list, which every use reads, would be in its heap.
+        records.append(record)
     order = array("I")
     every = range(RECORDS)
     for _ in range(DRAWN_USES // PIECE):
@@ -177,7 +185,30 @@ def search() -> Work:
     return work
 
 
+#: Steps of bench/workloads.py that make some two seconds of work here.
+STEPS = {"astar": 4, "bfs-rand": 3, "bidirectional": 1, "kc": 1, "sp": 4, "sql1": 2, "sql2": 2}
+#: Their size: a guest's CPU is emulated, and its slow node has 512 MiB.
+SCALE = "0.15"
+
+
+def from_table(name: str) -> Work:
+    """Makes a workload of bench/workloads.py, which lies beside this package in the guest, with the
+    packages that it needs."""
+    os.environ["TIERWISE_EMT_BENCH_SCALE"] = SCALE
+    there = Path(__file__).resolve().parents[1]
+    sys.path += [str(there), str(there / "packages")]
+    step = importlib.import_module("workloads").WORKLOADS[name]()
+
+    def work() -> int:
+        done = [step() for _ in range(STEPS[name])]
+        # A step's result is a number, a path, or nothing; it must not depend on the placing.
+        return sum(one if isinstance(one, int) else len(one or ()) for one in done)
+
+    return work
+
+
 WORKLOADS: dict[str, Callable[[], Work]] = {
+    **{name: functools.partial(from_table, name) for name in STEPS},
     "hotspot": hotspot,
     "search": search,
     "strewn": strewn,
@@ -194,7 +225,7 @@ BLOCKS: tuple[AbstractContextManager[object], AbstractContextManager[object]] = 
 def tiered(policy: str) -> Iterator[dict[str, object]]:
     """Tiers while the block runs, if the policy is "emt"; yields the statistics."""
     reported: dict[str, object] = {}
-    if policy not in ("emt", "heaps-emt"):
+    if policy not in ("emt", "heaps-emt", "heaps-wrong"):
         yield reported
         return
     emt = importlib.import_module("tierwise.emt")
@@ -219,6 +250,8 @@ def heap_shares(emt: Any) -> dict[str, float]:
         present = [node for node in nodes if node >= 0]
         shares[f"{name}_pages"] = len(present)
         shares[f"{name}_fast_share"] = present.count(0) / max(1, len(present))
+        # Addresses that prefer the fast node, of those in use.
+        shares[f"{name}_fast_mib"] = (min(heap.fast_end, heap.end) - heap.start) / MIB
     return shares
 
 
@@ -231,10 +264,14 @@ def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None
             emt.segregate([1])
             global BLOCKS
             BLOCKS = (emt.cold(), emt.hot())
+            if policy == "heaps-wrong":
+                BLOCKS = BLOCKS[::-1]
         elif policy == "profile":
             emt.segregate([1], profile=PROFILE, mem_pressure=KEPT_FREE)
     import_s = time.process_time() - before
+    began = time.monotonic()
     work = WORKLOADS[workload]()
+    fill_s = time.monotonic() - began
     report.write_text("filled\n", encoding="ascii")
     while not go.exists():
         time.sleep(0.01)
@@ -244,7 +281,8 @@ def main(workload: str, times: int, policy: str, report: Path, go: Path) -> None
     seconds = import_s + time.monotonic() - began
     if policy != "none":
         reported.update(heap_shares(emt))
-    print(json.dumps({"seconds": seconds, "import_s": import_s, "result": result, **reported}))
+    times_s = {"seconds": seconds, "import_s": import_s, "fill_s": fill_s}
+    print(json.dumps({**times_s, "result": result, **reported}))
 
 
 if __name__ == "__main__":

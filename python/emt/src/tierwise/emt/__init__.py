@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from . import placing
 from .errors import AlreadyTracking, EmtError, NotTracking, Unavailable, Unplaceable
-from .heaps import HEAP_TIERS, HEAPS, Block, HeapUse
+from .heaps import HEAP_TIERS, HEAPS, HeapUse, block
 from .imported import import_s
 from .metrics import open_metrics
 from .placing import Placement
@@ -212,9 +212,11 @@ def segregate(
     allocation sites that `python -m tierwise.emt profile` wrote.
 
     The cold heap's memory comes from the slow nodes, the hot heap's from the fast ones, and from
-    others when those are full. Without nodes, those of the tracking that is on; without tracking
-    the kernel places the heaps. The profile's hottest lines are hot, as many as fit in the fast
-    nodes' free memory less `mem_pressure`, and the others cold.
+    others when those are full. While the fast nodes have more than `mem_pressure` free, the cold
+    heap borrows from them, and makes way when other memory of the process grows. Without nodes,
+    those of the tracking that is on; without tracking the kernel places the heaps. The profile's
+    hottest lines are hot, as many as fit in the fast nodes' free memory less `mem_pressure`, and
+    the others cold. A profile that promises too little chooses none.
 
     Raises:
         Unavailable: Not in this process: the heaps are there already, the interpreter has no lock,
@@ -223,17 +225,18 @@ def segregate(
     """
     wanted = "slow" if slow_nodes or fast_nodes else "fast"
     topology = placing.topology_of(wanted, slow_nodes, fast_nodes, PROCESS.topology())
+    reserve = bytes_of(mem_pressure)
     if profile is None:
-        HEAPS.start(topology)
+        HEAPS.start(topology, reserve_bytes=reserve)
     else:
         # Imported here: most programs have no profile.
         from .profile import tiers_for
 
-        HEAPS.start(topology, tiers_for(profile, topology, bytes_of(mem_pressure)))
+        HEAPS.start(topology, tiers_for(profile, topology, reserve), reserve)
     SHARING.tell()
 
 
-def cold() -> Block:
+def cold() -> contextlib.AbstractContextManager[object]:
     """Has this thread make new objects in the cold heap, in a `with` block.
 
         emt.segregate(slow_nodes=[1])
@@ -251,15 +254,15 @@ def cold() -> Block:
     return _block("cold")
 
 
-def hot() -> Block:
+def hot() -> contextlib.AbstractContextManager[object]:
     """As `cold`, in the hot heap."""
     return _block("hot")
 
 
-def _block(tier: str) -> Block:
+def _block(tier: str) -> contextlib.AbstractContextManager[object]:
     if not HEAPS.on:
         segregate()
-    return Block(tier)
+    return block(tier)
 
 
 def heaps() -> dict[str, HeapUse]:

@@ -59,7 +59,7 @@ def _segregate(profile: str, reserve_bytes: int) -> None:
 
     try:
         topology = PROCESS.topology()
-        HEAPS.start(topology, tiers_for(profile, topology, reserve_bytes))
+        HEAPS.start(topology, tiers_for(profile, topology, reserve_bytes), reserve_bytes)
         SHARING.tell()
     except EmtError as error:
         print(f"tierwise.emt: no heaps: {error}", file=sys.stderr)

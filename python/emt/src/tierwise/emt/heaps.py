@@ -6,15 +6,16 @@ ends, because objects of the heaps live as long as anything refers to them.
 
 from __future__ import annotations
 
-import _thread
-from collections.abc import Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import Unavailable
 from .settings import mask_of_nodes
 from .support import extension, free_threaded
 from .topology import Topology
+
+if TYPE_CHECKING:
+    from ._emt import HeapBlock
 
 #: The numbers of the extension.
 HEAP_TIERS = {"cold": 1, "hot": 2}
@@ -32,6 +33,9 @@ class HeapUse(NamedTuple):
     """Bytes of blocks in use, rounded to their size classes."""
     limit: int
     """The end of the addresses that are reserved for it."""
+    fast_end: int
+    """The end of the addresses that prefer the fast nodes: all of the hot heap's, those of the cold
+    one that borrow fast memory, and none without nodes."""
 
 
 class Heaps:
@@ -46,9 +50,15 @@ class Heaps:
         """True if the allocators are hooked, also by another copy of this module."""
         return self._started or (not free_threaded() and bool(extension().heap_ranges()))
 
-    def start(self, topology: Topology | None, sites: Sites | bool | None = None) -> None:
+    def start(
+        self,
+        topology: Topology | None,
+        sites: Sites | bool | None = None,
+        reserve_bytes: int = 0,
+    ) -> None:
         """Hooks the allocators. Without slow nodes the kernel places the heaps' pages, of which
-        each is then wholly cold or wholly hot.
+        each is then wholly cold or wholly hot. With them the cold heap borrows the fast memory
+        that is free beyond `reserve_bytes`, and makes way when other memory grows.
 
         `sites` are allocation sites whose blocks go to a heap; True is for a recording.
 
@@ -70,16 +80,18 @@ class Heaps:
                 "tracemalloc is on, and would unhook the heaps at its end; allowed: to start it "
                 "after them"
             )
-        bound = topology is not None and bool(topology.slow)
-        cold = mask_of_nodes(topology.slow) if topology is not None and bound else 0
-        hot = mask_of_nodes(topology.fast) if topology is not None and bound else 0
+        cold = hot = reserve = 0
+        if topology is not None and topology.slow:
+            cold, hot = mask_of_nodes(topology.slow), mask_of_nodes(topology.fast)
+            reserve = reserve_bytes + topology.kept_bytes()
+        known = dict(sites) if isinstance(sites, Mapping) else sites
         try:
-            native.heaps_start(cold, hot, dict(sites) if isinstance(sites, Mapping) else sites)
+            native.heaps_start(cold, hot, known, reserve)
         except OSError as error:
             raise Unavailable(f"the heaps have no addresses or no nodes: {error}") from error
         except RuntimeError as error:
             raise Unavailable(str(error)) from error
-        self._started, self._bound = True, bound
+        self._started, self._bound = True, cold != 0
 
     def use(self) -> dict[str, HeapUse]:
         """Returns the use of the heaps, by their names."""
@@ -88,45 +100,49 @@ class Heaps:
             return {}
         return {name: HeapUse(*found) for name, found in zip(HEAP_TIERS, ranges, strict=True)}
 
+    def follow(self, wanted: int, room_bytes: int | None) -> None:
+        """Has the cold heap borrow free fast memory, or make way for `wanted` bytes. The process
+        may take at most `room_bytes` more; None: nothing limits it."""
+        if self._bound:
+            extension().heaps_follow(wanted, -1 if room_bytes is None else room_bytes)
+
+    def swap(self) -> None:
+        """Binds the heap on the slow nodes to the fast ones, and the other to the slow ones, with
+        their pages."""
+        extension().heaps_swap()
+
+    def slow_and_fast(self) -> tuple[HeapUse, HeapUse] | None:
+        """Returns the heap on the slow nodes and the one on the fast ones; None without nodes."""
+        if not self._bound:
+            return None
+        # The one on the slow nodes has only borrowed some of its addresses.
+        slow, fast = sorted(self.use().values(), key=lambda heap: heap.fast_end == heap.limit)
+        return slow, fast
+
     def held(self) -> list[tuple[int, int]]:
         """Returns the ranges that tracking leaves where they are: the cold heap's, if it has
-        nodes. The hot heap's pages may be on a slow node because the fast ones were full."""
-        cold = self.use().get("cold") if self._bound else None
-        return [(cold.start, cold.end)] if cold is not None and cold.end > cold.start else []
+        nodes, without what it borrows. The hot heap's pages may be on a slow node because the fast
+        ones were full."""
+        return self._slow(lambda cold: cold.end)
 
     def bound_slow(self) -> list[tuple[int, int]]:
         """Returns the addresses that are bound to slow nodes, also those that are not in use
         yet."""
-        cold = self.use().get("cold") if self._bound else None
-        return [(cold.start, cold.limit)] if cold is not None else []
+        return self._slow(lambda cold: cold.limit)
+
+    def _slow(self, end_of: Callable[[HeapUse], int]) -> list[tuple[int, int]]:
+        heaps = self.slow_and_fast()
+        if heaps is None:
+            return []
+        start, end = heaps[0].fast_end, end_of(heaps[0])
+        return [(start, end)] if end > start else []
 
 
 HEAPS = Heaps()
 
 
-class Block:
-    """A `with` block, whose thread makes new objects in a heap; blocks may be nested, and used
-    again."""
-
-    __slots__ = ("_before", "_native", "_tier")
-
-    def __init__(self, tier: str) -> None:
-        self._tier = HEAP_TIERS[tier]
-        self._native = extension()
-        # Settings before, of the blocks that are open, by their threads.
-        self._before: dict[int, list[int]] = {}
-
-    def __enter__(self) -> Self:
-        before = self._native.heap_switch(self._tier)
-        self._before.setdefault(_thread.get_ident(), []).append(before)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # A generator may be closed by another thread, whose setting is its own.
-        if before := self._before.get(_thread.get_ident()):
-            self._native.heap_switch(before.pop())
+def block(tier: str) -> HeapBlock:
+    """Returns a `with` block, whose thread makes new objects in a heap; blocks may be nested, and
+    used again."""
+    made: HeapBlock = extension().HeapBlock(HEAP_TIERS[tier])
+    return made

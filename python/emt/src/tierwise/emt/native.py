@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .policy.buckets import Histogram
@@ -54,6 +54,12 @@ class NativeTable:
     def hold(self, ranges: array[int]) -> None:
         """Sets the ranges that stay where they are: starts and ends, ascending."""
         self.inner.hold(ranges)
+
+    def mean(self, ranges: Sequence[tuple[int, int]], pages: int) -> list[tuple[int, float]]:
+        """Returns the mean hotness of some pages of each range whose uses the signal reports, and
+        their number, at most `pages`."""
+        types = self._judged()
+        return [self.inner.mean(start, end, pages, types) for start, end in ranges]
 
     def hotness(self, address: int) -> float:
         """The hotness of the page at an address."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +29,11 @@ VERSION = 1
 #: As little of the profile's bytes is hot where the fast tier is nearly full: a tenth has most of
 #: the uses of many programs (docs/emt.md).
 MIN_HOT_SHARE = 0.1
+
+#: The least share of the uses that the hot lines must have beyond their share of the bytes. A tenth
+#: of the uses in slow memory takes a program that does little else some 5 % of its time
+#: (docs/emt.md), and looking up sites costs one that allocates much a few percent.
+MIN_GAIN = 0.1
 
 
 class Site(NamedTuple):
@@ -74,6 +79,22 @@ class Profile(NamedTuple):
                 tiers.setdefault((site.file, site.line), tier)
         return tiers
 
+    def gain(self, tiers: Mapping[tuple[str, int], int]) -> float:
+        """Returns the share of the uses that hot lines have beyond their share of the bytes: what
+        the heaps catch beside memory that is placed without regard to sites.
+
+        >>> sites = [Site("a.py", "f", 1, 900.0, 1.0), Site("a.py", "g", 2, 100.0, 99.0)]
+        >>> round(Profile(tuple(sites), {}).gain({("a.py", 2): 2, ("a.py", 1): 1}), 3)
+        0.89
+        """
+        hot = [
+            site for site in self.sites if tiers.get((site.file, site.line)) == HEAP_TIERS["hot"]
+        ]
+        uses, size = (sum(site.uses for site in self.sites), sum(site.bytes for site in self.sites))
+        if uses <= 0.0 or size <= 0.0:
+            return 0.0
+        return sum(site.uses for site in hot) / uses - sum(site.bytes for site in hot) / size
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the profile as JSON, largest sites first."""
         sites = sorted(self.sites, key=lambda site: -site.bytes)
@@ -117,19 +138,23 @@ class Profile(NamedTuple):
 
 def tiers_for(
     path: str | os.PathLike[str], topology: Topology | None, reserve_bytes: int
-) -> dict[tuple[str, int], int]:
+) -> dict[tuple[str, int], int] | None:
     """Returns the heaps of the lines of a profile, for the memory that is free on the fast nodes
-    now, less what shall stay free, and at most what the daemon leaves this process's tenant.
+    now, less what shall stay free, and at most what the daemon leaves this process's tenant. None:
+    the profile promises too little to pay for the look at each allocation's line, because all of
+    its memory fits in the fast nodes, or its lines are as hot as each other.
 
     Raises:
         Unavailable: There is no such profile.
     """
     profile = Profile.read(path)
     if topology is None or not topology.slow:
-        return profile.tiers()
-    free = topology.free_fast_bytes() - reserve_bytes
-    room = SHARING.room_bytes()
-    return profile.tiers(float(free if room is None else min(free, room)))
+        tiers = profile.tiers()
+    else:
+        free = topology.free_fast_bytes() - reserve_bytes
+        room = SHARING.room_bytes()
+        tiers = profile.tiers(float(free if room is None else min(free, room)))
+    return tiers if profile.gain(tiers) >= MIN_GAIN else None
 
 
 class Recorder:

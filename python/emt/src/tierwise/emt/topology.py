@@ -5,6 +5,7 @@ from typing import NamedTuple
 from .errors import Unavailable
 
 ROOT = "/sys/devices/system/node"
+ZONES = "/proc/zoneinfo"
 PAGE_BYTES = 4096
 
 
@@ -32,6 +33,32 @@ class Topology(NamedTuple):
     def free_fast_bytes(self) -> int:
         """Returns the free memory of the fast nodes in bytes."""
         return sum(_free_bytes(f"{self.root}/node{node}/meminfo") for node in self.fast)
+
+    def kept_bytes(self, zones: str = ZONES) -> int:
+        """Returns the free memory of the fast nodes below which the kernel takes pages of other
+        nodes: their zones' low watermarks. 0 if it is not known."""
+        try:
+            lines = _text(zones).splitlines()
+        except OSError:
+            return 0
+        return _low_pages(lines, self.fast) * PAGE_BYTES
+
+
+def _low_pages(lines: list[str], nodes: tuple[int, ...]) -> int:
+    """Sums the low watermarks of the nodes' zones.
+
+    >>> text = "Node 0, zone DMA\\n min 5\\n low 6\\nNode 1, zone Normal\\n low 70"
+    >>> _low_pages(text.splitlines(), (1,)), _low_pages(text.splitlines(), (0, 1))
+    (70, 76)
+    """
+    pages, node = 0, -1
+    for line in lines:
+        words = line.split()
+        if line.startswith("Node"):
+            node = int(words[1].rstrip(","))
+        elif len(words) == 2 and words[0] == "low" and node in nodes:
+            pages += int(words[1])
+    return pages
 
 
 def _free_bytes(file: str) -> int:

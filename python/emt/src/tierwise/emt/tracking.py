@@ -18,6 +18,7 @@ from .budget import QUIET_SHARE, Ledger, MovePace
 from .demotion import Adaptive, Demotion, Eager, Lazy
 from .descriptors import Stop, wait_readable
 from .errors import EmtError
+from .heaps import HEAPS
 from .held import HELD
 from .history import BINS, DRAWN_BINS, History, Row
 from .native import NativeKernel, NativeTable
@@ -25,6 +26,7 @@ from .policy.buckets import BUCKETS
 from .policy.eagerness import Reading
 from .policy.migration import Migration, Round
 from .policy.moving import BatchMover
+from .segregation import Segregation
 from .settings import Settings, mask_of_nodes
 from .sharing import SHARING
 from .signals import Sampled, Signal, make_signal
@@ -120,6 +122,7 @@ class Tracking:
         self.table = NativeTable(self._judged)
         self._callback = callback
         self._migration = self._make_migration() if settings.slow_nodes else None
+        self._segregation = Segregation(self.table)
         self._held = array("Q")
         # Pages located since one was found in slow memory.
         self._located = 0
@@ -145,7 +148,8 @@ class Tracking:
     def _make_migration(self) -> Migration:
         demotion: Demotion = _DEMOTIONS[self.settings.demotion]()
         mover = BatchMover(NativeKernel(), self._topology.fast, self._topology.slow)
-        return Migration(self.table, mover, demotion, self.settings.reserve_bytes // PAGE_BYTES)
+        reserve = self.settings.reserve_bytes // PAGE_BYTES
+        return Migration(self.table, mover, demotion, reserve, self._make_way)
 
     @property
     def topology(self) -> Topology:
@@ -327,15 +331,14 @@ class Tracking:
 
     def _round(self, migration: Migration) -> None:
         """Runs a round of migration, if a page could be promoted."""
+        self._segregation.round(HEAPS.slow_and_fast())
+        HEAPS.follow(0, SHARING.room_bytes())
         if (held := HELD.ranges()) != self._held:
             self.table.hold(held)
             self._held = held
         self.table.locate(self._fast_mask, LOCATED_PAGES)
         histogram = self.table.histogram()
-        free = self._topology.free_fast_bytes()
-        # The daemon would demote what goes beyond the tenant's share.
-        if (room := SHARING.room_bytes()) is not None:
-            free = min(free, self.settings.reserve_bytes + room)
+        free = self._free_bytes()
         slow = sum(histogram.slow)
         self._located = 0 if slow else self._located + LOCATED_PAGES
         # Only a whole rotation knows that no page is slow.
@@ -355,6 +358,20 @@ class Tracking:
         self._moves.moved(done.promoted + done.demoted + done.failed, time.thread_time() - began)
         SHARING.moved(done.promoted, done.demoted)
         self._note(done)
+
+    def _free_bytes(self) -> int:
+        """Returns the free fast memory that promotions may take, and the reserve."""
+        free = self._topology.free_fast_bytes()
+        # The daemon would demote what goes beyond the tenant's share.
+        room = SHARING.room_bytes()
+        return free if room is None else min(free, self.settings.reserve_bytes + room)
+
+    def _make_way(self, pages: int) -> int:
+        """Has the cold heap return fast memory that it borrows; returns the pages that became
+        free."""
+        before = self._free_bytes()
+        HEAPS.follow(pages * PAGE_BYTES, SHARING.room_bytes())
+        return max(0, self._free_bytes() - before) // PAGE_BYTES
 
     def _note(self, done: Round) -> None:
         self._stats = self._stats._replace(

@@ -6,6 +6,7 @@ It follows the paper's pipeline (figure 1): histogram, eagerness, threshold, dem
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from ..demotion import Demotion
@@ -48,9 +49,18 @@ class Round(NamedTuple):
 class Migration:
     """The rounds of a run."""
 
-    def __init__(self, table: Table, mover: Mover, demotion: Demotion, reserve_pages: int) -> None:
+    def __init__(
+        self,
+        table: Table,
+        mover: Mover,
+        demotion: Demotion,
+        reserve_pages: int,
+        make_way: Callable[[int], int] = lambda pages: 0,
+    ) -> None:
         """Promotions leave `reserve_pages` of the fast tier free: the mem_pressure of the paper's
-        listing 1."""
+        listing 1. `make_way` frees so many pages that are known to be cold, if there are some, and
+        returns the number that it freed."""
+        self._make_way = make_way
         self._table = table
         self._mover = mover
         self._demotion = demotion
@@ -72,6 +82,8 @@ class Migration:
         room = max(0, free_fast_pages - self._reserve)
         # The histogram does not serve here: it includes pages that do not move and need no memory.
         wanted = len(self._table.hottest_slow(h, max_moves))
+        if wanted > room:
+            room += self._make_way(wanted - room)
         missing = min(max(0, wanted - room), max_moves)
         demoted, not_demoted = self._move(
             self._table.coldest_fast(h, patience, missing), fast=False

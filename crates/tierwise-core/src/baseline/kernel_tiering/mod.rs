@@ -113,7 +113,8 @@ impl KernelTiering {
     }
 
     /// Takes over the pages that were allocated before the first plan, in the order of their
-    /// numbers: the last of the fast ones are in the lower zone.
+    /// numbers: the last of the fast ones are in the lower zone. What they leave of it is in use by
+    /// others, who were there before.
     fn start(&mut self, now: Timestamp, ctx: &PlanContext<'_>) {
         self.started = true;
         self.hot.start(now);
@@ -128,6 +129,7 @@ impl KernelTiering {
             self.zones.take_lower(frames.0);
             self.folios.set_lower(page, true);
         }
+        self.zones.take_lower(lower.0);
         all().for_each(|page| self.add(page, true, ctx.pages));
     }
 

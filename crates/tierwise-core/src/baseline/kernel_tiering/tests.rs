@@ -1,7 +1,7 @@
 use super::super::testing::{Driven, SECOND};
 use super::task_scan::TICK;
 use crate::observe::TenantReading;
-use crate::units::Timestamp;
+use crate::units::{Pages, Timestamp};
 use std::time::Duration;
 
 /// Scaled to a machine of hundreds of pages, with watermarks 2, 4, 6 and 8.
@@ -70,6 +70,21 @@ fn fault_without_room_wakes_kswapd() {
     assert!(driven.machine.free[0].0 > 8, "above the promo watermark: {demoted:?}");
     driven.fault(100, 2 * SECOND, 2 * SECOND + 1000);
     assert_eq!(driven.plan(2 * SECOND + 2000), [(100, 0)]);
+}
+
+/// The lower zone is nearly full, and the program has little of it: the rest is others'. A fault
+/// finds no room and wakes kswapd.
+#[test]
+fn others_fill_the_lower_zone_too() {
+    let zoned = format!("{SMALL}\ndma_zone = \"160KiB\"\nnode_memory = \"400KiB\"");
+    let mut driven = driven(&zoned);
+    driven.machine.allocated(0..10, 0).allocated(100..110, 1);
+    // Others have 86 pages of the node: four are free, two in each zone.
+    driven.machine.free[0] = Pages(4);
+    driven.plan(SECOND);
+    driven.fault(100, SECOND, SECOND + 1000);
+    let moves: Vec<_> = (2..20).flat_map(|later| driven.plan(SECOND + later * 1000)).collect();
+    assert!(!moves.is_empty() && moves.iter().all(|&(_, to)| to == 1), "{moves:?}");
 }
 
 #[test]

@@ -20,9 +20,8 @@
 //! ([`FEW_IDLE`]) although some are used much less than others, which a shorter gap shows. So the
 //! next count is made with [`SHORT_GAP`], and those that follow, until one finds no victim. Pages
 //! in use may be idle for the short gap by chance, so the first scan of such a series has few
-//! places ([`scan::EVIDENCE`]), and its effect shows whether it gains ([`scan`]); that of the first
-//! series only if few pages are idle for the short gap, too. Each time that the short gap finds no
-//! victim, or its series gains nothing, it is tried half as often.
+//! places ([`scan::EVIDENCE`]), and its candidates show whether any are hot (`chance`). Each time
+//! that the short gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
 //! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
 //! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
@@ -43,7 +42,9 @@
 //! **Chunk.** The kernel poisons the slow pages of a chunk of the address space at once. Where
 //! there are few victims, the first chunk has enough pages for them, and the scan ends ([`scan`]).
 //! How many are enough follows from the part of the poisoned pages that were candidates in the last
-//! scan, and from the part of the tenants' pages that are slow.
+//! scan, and from the part of the tenants' pages that are slow. The kernel scans a chunk per second
+//! at first (`numa_scan_period`), so the chunks of the first series are not small
+//! ([`FIRST_CHUNK`]).
 //!
 //! **Room.** A candidate that finds no free page is lost for its scan, and it wakes kswapd, which
 //! is slower than the faults and demotes up to the high watermark's number of pages, wanted or not
@@ -58,6 +59,7 @@
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
+mod chance;
 pub mod scan;
 
 use std::cmp::Reverse;
@@ -65,6 +67,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::units::{Pages, Timestamp};
+pub use scan::Judgement;
 use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
@@ -83,6 +86,10 @@ pub const PERIOD: Duration = Duration::from_millis(100);
 /// 256 MiB) and a sixty-fourth of it. The kernel poisons smaller chunks more often, so that a scan
 /// takes as long.
 pub const CHUNK: RangeInclusive<u64> = 1024..=65536;
+
+/// The smallest chunk of the first series of scans: 64 MiB. The smallest of all took a B+ tree's
+/// first scan two seconds, in which it poisoned 3,700 pages.
+const FIRST_CHUNK: u64 = 16384;
 
 /// The part of the slow pages that a first scan is expected to find hot: a quarter. The next scans
 /// are planned by what the last one found. Chosen, not measured.
@@ -146,6 +153,10 @@ pub fn confirmed(gap: Duration) -> Duration {
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
 const RATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// The copies after which their cost is known: the kernel demotes up to 256 pages at once
+/// (`MAX_LRU_BATCH`).
+const ENOUGH_COPIES: Pages = Pages(256);
 
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
@@ -260,6 +271,14 @@ pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> Promot
     victims_idle_for(reading, if is_certain { MIN_IDLE } else { confirmed(gap) })
 }
 
+/// The pages that are hardly idle by chance: those idle for longer than the gap, or with the long
+/// gap all, if they are [`MOST`] of the fast tier.
+fn certain(reading: &KernelReading, gap: Duration) -> Pages {
+    let are_most = idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST;
+    let is_most = gap == LONG_GAP && are_most;
+    victims_idle_for(reading, if is_most { MIN_IDLE } else { confirmed(gap) }).pages
+}
+
 /// The victims if pages are victims that are idle for `least`. The shortest idle time is that of
 /// all idle pages: a short threshold distinguishes hot pages best, whichever they displace. It is
 /// not that of a few pages, which other control groups may have.
@@ -353,6 +372,9 @@ pub struct Steering {
     granted: Pages,
     /// The candidates that the kernel had counted in its second when the present pass started.
     counted: u64,
+    /// Pages demoted by order, and the CPU time of that.
+    copied: Pages,
+    copying: Duration,
 }
 
 /// A part of the last reading.
@@ -395,6 +417,8 @@ impl Steering {
             stock: f64::INFINITY,
             granted: Pages(0),
             counted: 0,
+            copied: Pages(0),
+            copying: Duration::ZERO,
         }
     }
 
@@ -409,7 +433,8 @@ impl Steering {
         let candidates = self.places().0.saturating_mul(MAX_CANDIDATES);
         // Fast pages of the chunk are passed over, and count for its size (`task_numa_work`).
         let wanted = (self.density * candidates as f64 / self.share.max(MIN_SHARE)) as u64;
-        Pages(wanted.clamp(*CHUNK.start(), *CHUNK.end()))
+        let least = if self.has_scanned { *CHUNK.start() } else { FIRST_CHUNK };
+        Pages(wanted.clamp(least, *CHUNK.end()))
     }
 
     /// The kernel counts all candidates of a second against the rate, those of the pass before too.
@@ -438,6 +463,27 @@ impl Steering {
     fn growth(&self) -> Option<f64> {
         let pair = 2.0 * self.costs.copy.as_secs_f64();
         (pair > 0.0).then(|| MAX_COPYING / pair)
+    }
+
+    /// The judgement of the last pass; `None` before one.
+    pub fn judgement(&self) -> Option<Judgement> {
+        self.scanning.judgement()
+    }
+
+    /// Takes note that demoting so many cold pages took so much CPU time. Copies of pages that no
+    /// cache holds take several times as long as those that can be measured beforehand.
+    pub fn note_copies(&mut self, pages: Pages, took: Duration) {
+        self.copied = Pages(self.copied.0.saturating_add(pages.0));
+        self.copying += took;
+        if self.copied >= ENOUGH_COPIES {
+            self.costs.copy = self.copying.div_f64(self.copied.0 as f64);
+            self.scanning.set_costs(self.costs);
+        }
+    }
+
+    /// The costs, with that of a copy as it was measured last.
+    pub fn costs(&self) -> SteeringCosts {
+        self.costs
     }
 
     /// Returns true if the caller should count the idle pages now: a scan has ended, or the last
@@ -477,7 +523,7 @@ impl Steering {
         // While the kernel scans, its reclaim creates generations that show little.
         if is_fresh || !self.scanning.is_on() {
             self.victims = victims(reading, !self.has_scanned, self.gap);
-            self.certain = victims_idle_for(reading, confirmed(self.gap)).pages;
+            self.certain = certain(reading, self.gap);
             let free = reading.free.saturating_sub(reading.restored).0;
             self.idle = Pages(idle_for(reading, MIN_IDLE).saturating_add(free));
         }
@@ -498,6 +544,7 @@ impl Steering {
             fast: Pages(total(reading)),
             slow: reading.slow,
             counting: self.counting,
+            doubts_heat: self.gap == SHORT_GAP,
         };
         let counts = Counts::of(reading);
         let was_on = self.scanning.is_on();
@@ -513,7 +560,10 @@ impl Steering {
             }
         }
         match step {
-            Step::Started => self.threshold = self.bounds().0,
+            Step::Started => {
+                self.threshold = self.bounds().0;
+                self.share = self.share.max(EXPECTED_SHARE);
+            }
             Step::Ended { took, candidates, poisoned } => {
                 if poisoned >= *CHUNK.start() {
                     self.share = (candidates as f64 / poisoned as f64).min(1.0);
@@ -592,8 +642,7 @@ impl Steering {
     /// Grants a pass its places. Returns the base pages that it is expected to promote.
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
-        let are_few = (self.certain.0 as f64) < total(reading) as f64 * FEW_IDLE;
-        if is_first && self.gap == SHORT_GAP && (self.has_scanned || are_few) {
+        if is_first && self.gap == SHORT_GAP {
             let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
             self.granted = self.granted.min(Pages(few));
         }

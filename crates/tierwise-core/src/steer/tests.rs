@@ -90,7 +90,7 @@ fn few_idle_pages_shorten_the_gap() {
 fn doubt_after_a_scan_is_counted_again() {
     let mut steering = after_scan_with(15_000);
     let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(300, 20_000) };
-    let reading = KernelReading { slow: Pages(8000), faults: 20_000, ..counted };
+    let reading = KernelReading { slow: Pages(8000), faults: 15_000, ..counted };
     assert!(!steering.update(second(3), &reading, true).scans && steering.wants_count());
     let idler = KernelReading { fast: vec![class(0, 80_000), class(700, 20_000)], ..reading };
     assert!(steering.update(second(4), &idler, true).scans, "the series goes on");
@@ -215,7 +215,7 @@ fn few_victims_make_chunks_small() {
         let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
         Steering::new(COSTS).update(second(0), &reading, true).chunk.0
     };
-    assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [1024, 56_000, 65_536]);
+    assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [FIRST_CHUNK, 56_000, 65_536]);
 }
 
 /// A steering that has scanned 20,000 slow pages, of which so many were candidates, and that has
@@ -224,7 +224,7 @@ fn after_scan_with(candidates: u64) -> Steering {
     let mut steering = Steering::new(COSTS);
     let reading = KernelReading { slow: Pages(20_000), ..idle(500, 30_000) };
     steering.update(second(0), &reading, true);
-    let scanned = KernelReading { candidates, poisoned: 20_000, faults: 20_000, ..reading };
+    let scanned = KernelReading { candidates, poisoned: 20_000, faults: candidates, ..reading };
     steering.update(second(1), &scanned, false);
     steering.update(second(2), &scanned, false);
     steering
@@ -237,7 +237,7 @@ fn chunks_follow_the_share_of_candidates() {
         steering.update(second(3), &idle(500, victims), true).chunk.0
     };
     // Twice as many candidates as victims.
-    assert_eq!([chunk(10_000, 7000), chunk(20_000, 7000)], [28_000, 14_000]);
+    assert_eq!([chunk(10_000, 7000), chunk(16_000, 7000)], [28_000, 17_500]);
     assert_eq!(chunk(0, 7000), 65_536, "the largest");
 }
 
@@ -305,18 +305,16 @@ fn short_gap_in_vain_becomes_rare() {
 
 #[test]
 fn short_gap_series_start_small() {
-    let places = |gap, has_scanned, idle_pages| {
+    let places = |gap| {
         let mut steering = Steering::new(COSTS);
-        (steering.gap, steering.has_scanned) = (gap, has_scanned);
-        let course = steering.update(second(0), &idle(200, idle_pages), true);
+        steering.gap = gap;
+        let reading = KernelReading { slow: Pages(80_000), ..idle(200, 60_000) };
+        let course = steering.update(second(0), &reading, true);
         assert!(course.scans);
-        course.rate.unwrap()
+        (course.rate.unwrap().0, steering.room().0)
     };
-    // A sixteenth of the fast tier, unless many pages are idle before the first series.
-    assert_eq!(places(LONG_GAP, false, 40_000), Pages(40_000));
-    assert_eq!(places(SHORT_GAP, false, 40_000), Pages(40_000));
-    assert_eq!(places(SHORT_GAP, false, 12_000), Pages(6250));
-    assert_eq!(places(SHORT_GAP, true, 40_000), Pages(6250));
+    // A sixteenth of the fast tier.
+    assert_eq!([places(LONG_GAP), places(SHORT_GAP)], [(60_000, 20_000), (6250, 6250)]);
 }
 
 #[test]
@@ -371,7 +369,7 @@ fn doubtful_pages_make_no_room() {
 fn room_follows_the_last_scans_share() {
     let reading = |victims| {
         let counted = KernelReading { candidates: 15_000, poisoned: 20_000, ..idle(500, victims) };
-        KernelReading { slow: Pages(8000), faults: 20_000, ..counted }
+        KernelReading { slow: Pages(8000), faults: 15_000, ..counted }
     };
     let mut steering = after_scan_with(15_000);
     assert_eq!(steering.room(), Pages(0), "not judged yet");

@@ -187,8 +187,13 @@ impl Steered {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let tenants = managed(roots, world.tracker());
         let made = kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader);
-        world.moving(thread_cpu().saturating_sub(before));
-        made
+        let took = thread_cpu().saturating_sub(before);
+        world.moving(took);
+        made?;
+        let demoted = VmstatCounters::read(roots)?.demoted.saturating_sub(self.last.demoted);
+        self.law.note_copies(Pages(demoted), took);
+        tracing::debug!(demoted, ?took, "made room");
+        Ok(())
     }
 }
 
@@ -357,7 +362,8 @@ impl Daemon {
             let now = Timestamp::ZERO + steered.started.elapsed();
             let course = steered.law.update(now, &reading, is_fresh);
             steered.victims = steered.law.victims().pages;
-            tracing::debug!(?reading, ?course, "steering");
+            let judgement = steered.law.judgement();
+            tracing::debug!(?reading, ?course, ?judgement, "steering");
             steered.make_room(roots, &mut self.world)?;
             if is_worth_telling(&steered.course, &course) {
                 kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
@@ -379,12 +385,12 @@ impl Daemon {
 
     /// Steering for the view.
     pub(super) fn steering_view(&self) -> Option<SteeringView> {
-        let Steered { costs, course, first, last, victims, .. } = self.steering.active.as_ref()?;
+        let Steered { law, course, first, last, victims, .. } = self.steering.active.as_ref()?;
         Some(SteeringView {
             scans: course.scans,
             hot_threshold_ms: course.threshold.as_millis() as u64,
             victim_pages: victims.0,
-            copy_ns: costs.copy.as_nanos() as u64,
+            copy_ns: law.costs().copy.as_nanos() as u64,
             promoted_pages: last.promoted.saturating_sub(first.promoted),
             demoted_pages: last.demoted.saturating_sub(first.demoted),
             hint_faults: last.hint_faults.saturating_sub(first.hint_faults),

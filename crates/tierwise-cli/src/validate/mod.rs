@@ -197,6 +197,9 @@ impl Validate {
         };
         let prepared = Prepared::load(scenario)?;
         let output = run(&prepared, &counterpart.recipe, &options, reached)?;
+        if let Some(why) = output.result.tenants.iter().find_map(|one| one.failure.as_ref()) {
+            return Err(Failure::Internal(format!("its simulation failed: {why}")));
+        }
         Ok(figures::of_simulation(&output, granule))
     }
 }

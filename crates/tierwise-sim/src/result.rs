@@ -57,7 +57,8 @@ pub struct TenantResult {
     pub slowdown: f64,
     /// Share of its last-level misses served by the fastest tier.
     pub fast_access_ratio: f64,
-    /// Resident bytes by tier name, when the tenant ended, or else at the end of the run.
+    /// Resident bytes by tier name, when the tenant ended, or else at the end of the run. Of a
+    /// tenant whose memory stays they are those at the end of the run.
     pub usage_bytes: BTreeMap<String, u64>,
     /// Its pages moved to a faster tier.
     pub promotions: u64,

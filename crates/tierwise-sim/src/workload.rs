@@ -194,6 +194,8 @@ pub struct Workload {
     pub threads: f64,
     /// Share of the time beside misses in which it waits for its client.
     pub client_share: f64,
+    /// Its memory stays when it ends.
+    pub leaves_memory: bool,
     /// Accesses to a row's page after which software detects an access: 1, or for a granule
     /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
@@ -218,6 +220,7 @@ impl Workload {
             parallelism: 1.0,
             threads: 1.0,
             client_share: 0.0,
+            leaves_memory: false,
             reporting_touches: 1.0,
             phase_seed,
         }

@@ -108,6 +108,48 @@ fn measured_watermarks_replace_derived_ones() {
     assert_eq!(result.tenants[0].usage_bytes["DRAM"], (FAST - 50) * PAGE);
 }
 
+/// A program under kernel-tiering on a machine whose fast tier half belongs to others' page cache.
+fn beside_page_cache(policy: &str) -> PolicyResult {
+    let cache = GeneratorSpec {
+        footprint_pages: FAST / 2,
+        file_fraction: 1.0,
+        windows: Some(1),
+        ..GeneratorSpec::default()
+    };
+    let cache = WorkloadSpec { leaves_memory: true, ..workload("cache", "sequential", cache) };
+    let one =
+        GeneratorSpec { footprint_pages: RESIDENT, windows: Some(40), ..GeneratorSpec::default() };
+    let one = WorkloadSpec {
+        dilation: 20,
+        after: Some("cache".to_owned()),
+        ..workload("one", "zipf", one)
+    };
+    let marks = [40, 50, 60, 70].map(|pages: u64| Bytes(pages * PAGE));
+    let mut machine = machine(FAST, 2 * RESIDENT);
+    machine.tiers[0].watermarks = Some(marks);
+    let prepared = Prepared::load(scenario(machine, vec![cache, one])).unwrap();
+    let options = RunOptions { check: true, policy_at_mark: true, ..RunOptions::default() };
+    run(&prepared, &Recipe::named(policy).unwrap(), &options, &mut |_| ()).unwrap().result
+}
+
+#[test]
+fn memory_left_behind_keeps_its_place() {
+    let result = beside_page_cache("static");
+    let usage = |i: usize| result.tenants[i].usage_bytes["DRAM"];
+    assert_eq!([usage(0), usage(1)], [FAST / 2 * PAGE, (FAST / 2 - 50) * PAGE]);
+    // What left it is no part of the result.
+    assert_eq!(result.slowdown, result.tenants[1].slowdown);
+}
+
+/// The kernel demotes others' idle page cache as it makes room for promotions.
+#[test]
+fn kernel_tiering_takes_others_page_cache() {
+    let result = beside_page_cache("kernel-tiering");
+    let usage = |i: usize| result.tenants[i].usage_bytes["DRAM"];
+    assert!(result.promotions > 0, "{result:?}");
+    assert!(usage(0) < FAST / 8 * PAGE && usage(1) > FAST / 2 * PAGE, "{result:?}");
+}
+
 #[test]
 fn policy_waits_for_the_measured_part() {
     let late = RunOptions { policy_at_mark: true, ..RunOptions::default() };

@@ -1,7 +1,9 @@
 //! A set-associative cache with least-recently-used replacement.
 //!
-//! It decides whether an access reaches memory. The line number modulo the number of sets selects
-//! the set; a set keeps its `ways` most recently used lines.
+//! It decides whether an access reaches memory. A set keeps its `ways` most recently used lines. 64
+//! successive lines, a page of 4 KiB, are in successive sets. The page's place among the sets, its
+//! colour, is hashed by the address above, as server CPUs hash it, so that arrays whose sizes are
+//! powers of two do not collide.
 //!
 //! ```
 //! use tierwise_trace::cache::{Cache, parse_geometry};
@@ -27,6 +29,11 @@ pub const LINE_BYTES: u32 = 64;
 /// shared cache that one tenant of a socket gets.
 pub const DEFAULT: CacheModel =
     CacheModel { size_bytes: 32 << 20, ways: 16, line_bytes: LINE_BYTES };
+
+/// Lines of a page: 2^6.
+const PAGE_BITS: u32 = 6;
+/// The golden ratio in 64 bits (Knuth, The Art of Computer Programming, volume 3, 6.4).
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The reason why a cache geometry is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,9 +122,17 @@ impl Cache {
         })
     }
 
+    /// The set of a line. The bits of its number above those of the set select its page's colour.
+    fn set_of(&self, line: u64) -> usize {
+        let colour_bits = self.set_bits.saturating_sub(PAGE_BITS);
+        let hash = (line >> self.set_bits).wrapping_mul(GOLDEN);
+        let colour = hash.checked_shr(u64::BITS - colour_bits).unwrap_or(0) << PAGE_BITS;
+        ((line ^ colour) & self.set_mask) as usize
+    }
+
     /// Accesses a line (an address divided by the line size). Returns true if it missed.
     pub fn access(&mut self, line: u64) -> bool {
-        let start = (line & self.set_mask) as usize * self.ways;
+        let start = self.set_of(line) * self.ways;
         let set = &mut self.tags[start..start + self.ways];
         let tag = ((line >> self.set_bits) as u32).wrapping_add(1);
         let found = set.iter().position(|&t| t == tag);

@@ -75,11 +75,30 @@ fn it_is_least_recently_used_by_definition() {
     }
 }
 
+/// Pages at one place in arrays whose sizes are powers of two.
+#[test]
+fn pages_of_one_stride_differ_in_colour() {
+    let mut cache = Cache::new(parse_geometry("4MiB/16").unwrap()).unwrap();
+    let lines: Vec<u64> = (0..64).map(|array| array << 12).collect();
+    assert_eq!(pattern(&mut cache, &lines), "M".repeat(64));
+    assert_eq!(pattern(&mut cache, &lines), "h".repeat(64));
+}
+
+/// The colours of pages that follow each other: each set gets as many of them.
+#[test]
+fn successive_pages_fill_the_cache() {
+    let mut cache = Cache::new(parse_geometry("4MiB/16").unwrap()).unwrap();
+    let lines: Vec<u64> = (1 << 20..(1 << 20) + (4 << 20) / 64).collect();
+    assert!(!pattern(&mut cache, &lines).contains('h'));
+    assert!(!pattern(&mut cache, &lines).contains('M'));
+}
+
 #[test]
 fn the_recorder_models_the_same_cache() {
     let directory = tempfile::tempdir().unwrap();
     let program = compile(&recorder_directory().join("tests/cache.c"), &["-O2"], directory.path());
-    for (geometry, seed) in [("64KiB/16", 2), ("8KiB/4", 3), ("4KiB/1", 4), ("12KiB/3", 5)] {
+    let geometries = ["64KiB/16", "8KiB/4", "4KiB/1", "12KiB/3", "1MiB/4"];
+    for (geometry, seed) in geometries.into_iter().zip(2..) {
         let model = parse_geometry(geometry).unwrap();
         let lines = random_lines(seed, 50_000);
         let mut text = String::new();

@@ -186,7 +186,8 @@ fn guest_course(points: &[Point]) -> Vec<f64> {
 fn simulated_course(output: &RunOutput) -> Vec<f64> {
     let timeline = &output.timeline;
     let end = timeline.last().map_or(0.0, |point| point.time_seconds);
-    let took = output.result.tenants.first().map_or(end, |tenant| tenant.seconds);
+    // The program follows others' page cache.
+    let took = output.result.tenants.last().map_or(end, |tenant| tenant.seconds);
     let mut sums = [0.0; 2];
     let points = timeline.iter().filter(|point| point.time_seconds > end - took).map(|point| {
         let fast = point.misses * point.fast_access_ratio;

@@ -1,9 +1,9 @@
 //! The guest of a run as a scenario of the simulator.
 //!
 //! The simulated machine is the guest: its latencies and CPUs, the free memory and the watermarks
-//! of its fast node, the daemon's blocks. The program fills its memory under first touch, as in the
-//! guest, and the policy starts with the work. One figure is fitted: the time beside misses, from
-//! the run with fast memory only.
+//! of its fast node, the page cache of others there, the daemon's blocks. The program fills its
+//! memory under first touch, as in the guest, and the policy starts with the work. One figure is
+//! fitted: the time beside misses, from the run with fast memory only.
 
 use std::path::Path;
 
@@ -41,6 +41,9 @@ pub const DMA_ZONE_MIB: f64 = 15.0;
 /// The marks of a recording: its memory is filled and the work starts, and the work ends.
 const RUN: &str = "run";
 const END: &str = "end";
+
+/// The workload that stands for others' page cache.
+const CACHE: &str = "page-cache";
 
 /// The measured part of a program's recording in figures.
 #[derive(Debug, Clone, Copy)]
@@ -119,12 +122,19 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     let reserved =
         record.fast_node_mib().map_or(0, |mib| bytes((mib - DMA_ZONE_MIB).max(0.0)) / 256);
     let reserve = if reserved == 0 { String::new() } else { format!("reserve = \"{reserved}B\"") };
-    // What the program holds and what is free: all that the policy has to divide.
-    let room = bytes(run.fast_mib_at_start + run.free_mib_at_start());
+    // The daemon moves its tenants' memory only, so others' page cache is out of its reach.
+    let cache = if by_page { bytes(run.file_mib_at_start()) / PAGE * PAGE } else { 0 };
+    // What the program and others' page cache hold and what is free: all that there is to divide.
+    let room = bytes(run.fast_mib_at_start + run.free_mib_at_start()) + cache;
     let resident = recorded.peak_resident.0;
     let footprint =
         if by_page { String::new() } else { format!("footprint = \"{}B\"", whole(resident)) };
     let damon = if by_page { "" } else { DAMON };
+    let (others, after) = if cache == 0 {
+        (String::new(), String::new())
+    } else {
+        (page_cache(cache), format!("after = \"{CACHE}\""))
+    };
     format!(
         "name = \"{name}\"\n\
          summary = \"a guest of the lab\"\n\
@@ -155,8 +165,10 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          capacity = \"{}B\"\n\
          load_ns = {slow_ns}\n\
          read_gbps = {UNLIMITED_GBPS}\n\
+         {others}\
          [[workload]]\n\
          name = \"{name}\"\n\
+         {after}\n\
          trace = \"{name}.twt\"\n\
          measure_from = \"{RUN}\"\n\
          {end}\n\
@@ -168,6 +180,22 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
         whole(room),
         whole(2 * resident),
         recorded.client_share(record),
+    )
+}
+
+/// The page cache of others: it is read once, before the program starts, and stays. kswapd demotes
+/// file pages first (`get_type_to_scan`). In each guest with kernel tiering less than a MiB of them
+/// was left at the end.
+fn page_cache(size: u64) -> String {
+    format!(
+        "[[workload]]\n\
+         name = \"{CACHE}\"\n\
+         leaves_memory = true\n\
+         [workload.generator]\n\
+         pattern = \"sequential\"\n\
+         footprint = \"{size}B\"\n\
+         file_fraction = 1.0\n\
+         windows = 1\n"
     )
 }
 

@@ -83,11 +83,13 @@ impl Validate {
         self.check_policies(&records)?;
         let progress = RunProgress::new(records.iter().map(|r| self.policies(r).len()).sum());
         let pool = self.jobs.pool()?;
-        let programs = pool.install(|| {
+        let mut programs = pool.install(|| {
             let one = |record: &ProgramRecord| self.program(record, &progress);
             records.par_iter().map(one).collect::<Result<Vec<_>, Failure>>()
         })?;
         drop(progress);
+        // What the simulator predicts worst comes first.
+        programs.sort_by(|a, b| b.errors.slowdown_worst.total_cmp(&a.errors.slowdown_worst));
         let all: Vec<_> = programs.iter().flat_map(|program| &program.policies).collect();
         let errors = Errors::of(&all);
         let fidelity = Fidelity { seed: self.seed, programs, errors };
@@ -197,6 +199,9 @@ impl Validate {
         };
         let prepared = Prepared::load(scenario)?;
         let output = run(&prepared, &counterpart.recipe, &options, reached)?;
+        if let Some(why) = output.result.tenants.iter().find_map(|one| one.failure.as_ref()) {
+            return Err(Failure::Internal(format!("its simulation failed: {why}")));
+        }
         Ok(figures::of_simulation(&output, granule))
     }
 }

@@ -183,15 +183,16 @@ The recipe `kernel-tiering` stands for the kernel's tiering
 
 Which programs were looked at: the rule of the scan period was found in all programs' counts of
 poisoned pages. kswapd was traced in guests that ran uniform and stairs, and its rules were compared
-with the traces. The placement of new memory was corrected by the recordings of graph and bc. In the
-runs of btree, cc, memcached, redis, sssp, tc, xsbench and zigzag no cause was looked for before the
-rules were complete.
+with the traces. The placement of new memory was corrected by the recordings of graph and bc. The
+page cache of others was found in the runs of memcached and redis, and the page colours in those of
+bc. In the runs of btree, cc, sssp, tc, xsbench and zigzag no cause was looked for before the rules
+were complete.
 
 Known causes of errors:
 
-- The number of misses depends on which page frames a program has, because they share the sets of
-  the cache. graph misses 71 million times in the guest under first touch, 74 million times with
-  fast memory only, and 82 million times in the recording; bc 81, 91 and 91 million times.
+- Records from before the hashed page colours of the modelled cache (recorder/common/cache_model.h)
+  have misses that depend on page frames: bc missed 79 to 91 million times, graph 67 to 79 million
+  times. They belong to recordings of the same model.
 - A store's client takes CPU time of its own, as much per request as in the run with fast memory
   only. The scans follow the run time of the program's busiest thread, which the guest reports.
 - The daemon's policies get DAMON's checks, as the daemon does (`[machine.damon]` of a scenario). A

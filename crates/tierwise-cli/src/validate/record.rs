@@ -216,6 +216,11 @@ impl GuestRun {
         self.course.first().map_or(self.watermarks_mib.low, |point| point.free_mib)
     }
 
+    /// MiB of page cache on the fast node when the work started; zero in older records.
+    pub fn file_mib_at_start(&self) -> f64 {
+        self.course.first().map_or(0.0, |point| point.file_mib)
+    }
+
     fn check(&self) -> Result<(), String> {
         // An hour of a guest takes days of its host; no lab has a tebibyte.
         let (seconds, mib) = (3600.0, f64::from(1 << 20));
@@ -231,6 +236,7 @@ impl GuestRun {
             ("watermarks_mib.high", marks.high, mib),
             ("watermarks_mib.promo", marks.promo, mib),
             ("course.free_mib", self.free_mib_at_start(), mib),
+            ("course.file_mib", self.file_mib_at_start(), mib),
             ("threads_at_start_s", self.ran_s().unwrap_or_default(), seconds),
         ];
         for (key, value, most) in limits {

@@ -69,6 +69,26 @@ fn guest_and_simulator_stand_side_by_side() {
     assert!(table.contains("first-touch") && table.contains("Kendall's tau"), "{table}");
 }
 
+/// The kernel can take others' page cache; the daemon cannot.
+#[test]
+fn page_cache_of_others_is_replayed() {
+    let directory = Directory::new();
+    let runs = ["all-fast", "kernel-tiering", "multi-clock"].map(|policy| {
+        let mut run = run(policy, 6.0);
+        run["course"][0]["file_mib"] = json!(20.0);
+        run
+    });
+    let [command, file, option, traces] = arguments(&directory, &record(&runs));
+    let printed = succeeded(&[&command, &file, &option, &traces, "--json"]);
+    let read: Value = serde_json::from_str(&printed).unwrap();
+    let policies = read["programs"][0]["policies"].as_array().unwrap();
+    for simulated in policies.iter().map(|policy| &policy["simulated"]) {
+        assert!(simulated["slowdown"].as_f64().unwrap() > 1.0, "{simulated}");
+    }
+    let demoted = &policies[0]["simulated"]["demoted"];
+    assert!(demoted.as_f64().unwrap() > 0.0, "{policies:?}");
+}
+
 #[test]
 fn impossible_records_are_refused() {
     let bound = run("all-fast", 6.0);

@@ -172,7 +172,8 @@ impl SimulatedHost {
 
     /// Makes the next wait end when a workload's measured part starts, if none has.
     pub(crate) fn wait_for_mark(&mut self) -> bool {
-        self.waits_for_mark = self.stats.accounts.iter().all(|a| a.measured_from.is_none());
+        let mut measured = self.stats.accounts.iter().zip(&self.workloads);
+        self.waits_for_mark = measured.all(|(a, w)| a.measured_from.is_none() || w.leaves_memory);
         self.waits_for_mark
     }
 

@@ -128,12 +128,15 @@ impl SimulatedHost {
         self.observation.freed.push(page);
     }
 
-    /// Ends a workload and frees its memory.
+    /// Ends a workload and frees its memory, if it does not leave it. The pages that it leaves are
+    /// idle from then on.
     pub(super) fn finish(&mut self, i: usize, state: WorkloadState) {
         self.report(i);
         self.stats.end(i, self.now, self.memory.usage(i));
-        for local in 0..self.workloads[i].locals.len() as u32 {
-            self.unmap(i, local);
+        if !self.workloads[i].leaves_memory || state == WorkloadState::OutOfMemory {
+            for local in 0..self.workloads[i].locals.len() as u32 {
+                self.unmap(i, local);
+            }
         }
         self.workloads[i].clear_rows();
         self.quit(i);

@@ -255,6 +255,7 @@ impl Prepared {
             let mut workload = Workload::new(self.windows(i)?, tiers, phase_seed);
             workload.threads = f64::from(w.threads);
             workload.client_share = w.client_share;
+            workload.leaves_memory = w.leaves_memory;
             let pages = f64::from(1u32 << machine.granule_order);
             workload.reporting_touches = median_touch(pages);
             if let Ready::Service(service) = &self.ready[i] {

@@ -116,7 +116,10 @@ pub(super) fn summarise(
         each.map(|(a, p)| Measured::of(a, p.service().is_some(), now)).collect()
     };
     let tenants = (0..measured.len()).map(|i| tenant(prepared, host, i, &measured[i])).collect();
-    let mut result = policy_result(recipe.name(), &measured, tenants);
+    let counts = |i: usize| !host.workloads()[i].leaves_memory;
+    let counted: Vec<Measured> =
+        (0..measured.len()).filter(|&i| counts(i)).map(|i| measured[i]).collect();
+    let mut result = policy_result(recipe.name(), &counted, tenants);
     result.promotions = stats.accounts.iter().map(|a| a.promotions).sum();
     result.demotions = stats.accounts.iter().map(|a| a.demotions).sum();
     result.migrated_bytes = stats.migrated_bytes as u64;
@@ -142,8 +145,8 @@ fn tenant(
     let workload = &prepared.scenario().workloads[i];
     let account = &host.stats().accounts[i];
     let page_size = prepared.machine().page_size;
-    let usage =
-        if account.ended.is_some() { &account.last_usage[..] } else { host.memory().usage(i) };
+    let is_gone = account.ended.is_some() && !host.workloads()[i].leaves_memory;
+    let usage = if is_gone { &account.last_usage[..] } else { host.memory().usage(i) };
     let names = prepared.machine().tiers.iter().map(|t| t.name.clone());
     let operations = account.measured.operations;
     TenantResult {

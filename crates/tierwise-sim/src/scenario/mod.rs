@@ -84,6 +84,9 @@ pub struct WorkloadSpec {
     /// Share of its time beside misses in which it waits for a client on its CPU, 0 to 1. The
     /// client is a part of the trace's instructions.
     pub client_share: f64,
+    /// True if its memory stays when it ends, as the page cache of the files that a program read
+    /// does. Its run is no part of what is measured.
+    pub leaves_memory: bool,
 }
 
 impl WorkloadSpec {
@@ -113,6 +116,7 @@ impl WorkloadSpec {
             huge_pages: false,
             memory_level_parallelism: 1.0,
             client_share: 0.0,
+            leaves_memory: false,
         }
     }
 

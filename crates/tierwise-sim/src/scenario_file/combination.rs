@@ -32,7 +32,7 @@ const OF_PATTERNS: [(&str, &[&str]); 11] = [
 ];
 
 /// Keys of a workload that shape recorded or generated windows, of which a service has none.
-const OF_WINDOWS: [&str; 11] = [
+const OF_WINDOWS: [&str; 12] = [
     "merge",
     "dilation",
     "scale",
@@ -44,6 +44,7 @@ const OF_WINDOWS: [&str; 11] = [
     "measure_to",
     "huge_pages",
     "client_share",
+    "leaves_memory",
 ];
 
 /// Refuses keys of a generator that its pattern does not read.

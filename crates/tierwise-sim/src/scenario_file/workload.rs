@@ -61,6 +61,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
             1.0..=128.0,
         )?,
         client_share: section.number_or("client_share", 0.0, 0.0..=1.0)?,
+        leaves_memory: section.flag_or("leaves_memory", false)?,
     };
     section.finish()?;
     combination::workload(section, &workload)?;

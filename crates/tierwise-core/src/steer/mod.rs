@@ -23,15 +23,15 @@
 //! places ([`scan::EVIDENCE`]), and its candidates show whether any are hot (`chance`). Each time
 //! that the short gap finds no victim, or its series gains nothing, it is tried half as often.
 //!
-//! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some `1
-//! / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that was
-//! idle for `i` when the scan began is idle for `i + t` at the hint fault. The threshold is at most
-//! `i`, so that a promoted page is used at least twice as much, or `i / 4` with the short gap. A
-//! series of scans starts with the shortest idle time, or the gap if it is hardly longer: a short
+//! **Hot threshold.** A page that was accessed within `t` after it was poisoned is accessed some
+//! `1 / t` times per second; one that was idle for `i` at most some `1 / i` times. A victim that
+//! was idle for `i` when the scan began is idle for `i + t` at the hint fault. The threshold is at
+//! most `i`, so that a promoted page is used at least twice as much, or `i / 4` with the short gap.
+//! A series of scans starts with the shortest idle time, or the gap if it is hardly longer: a short
 //! threshold distinguishes hot pages best from pages that were accessed by chance. With 0.42 s
-//! instead of 0.3 s, 58 instead of 71 % of the pages that a scan of stairs promoted were in use. While there are few candidates for many victims,
-//! the threshold grows by as much as candidates are missing, two to eight times per scan, up to the
-//! longest idle time.
+//! instead of 0.3 s, 58 instead of 71 % of the pages that a scan of stairs promoted were in use.
+//! While there are few candidates for many victims, the threshold grows by as much as candidates
+//! are missing, two to eight times per scan, up to the longest idle time.
 //!
 //! **Rate.** A pass promotes no more pages than there are victims. Promotions also use up a stock
 //! that grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`]

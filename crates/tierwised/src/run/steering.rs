@@ -98,7 +98,7 @@ impl Steered {
         if is_quick { SCAN_INTERVAL } else { INTERVAL }
     }
 
-    /// Time to the next reading. Whatever wakes the daemon meanwhile does not delay it: a generation
+    /// Time to the next reading. What wakes the daemon meanwhile does not delay it: a generation
     /// that is late shows fewer idle pages.
     fn until_due(&self) -> Duration {
         self.interval().saturating_sub(self.read_at.elapsed())

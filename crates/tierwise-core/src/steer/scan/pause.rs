@@ -16,8 +16,8 @@ const CHANGED: f64 = 5.0;
 /// which finding them takes half; stairs for ten. Chosen by these two.
 const SHORT_LIFE: Duration = Duration::from_secs(3);
 
-/// The factor by which more pages are idle than a series has promoted and were in use, from which on
-/// most of them are older.
+/// The factor by which more pages are idle than a series has promoted and were in use, from which
+/// on most of them are older.
 pub(super) const OLDER: f64 = 2.0;
 
 /// The shortest pause: the time between two readings without a scan.

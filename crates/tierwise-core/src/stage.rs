@@ -141,6 +141,10 @@ pub trait Estimator: Send {
     /// hotness, if the estimator counts accesses: the base pages of each class and the accesses of
     /// one such page, on one scale for all tenants.
     fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
+
+    /// Adds the same with the accesses that pages have to expect instead of those that they had, if
+    /// the estimator learned them from what became of pages like them.
+    fn expected_curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
 }
 
 /// Computes the share of each tenant in each tier.

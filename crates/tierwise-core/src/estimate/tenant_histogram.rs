@@ -373,6 +373,18 @@ impl Estimator for TenantHistogram {
             }
         }
     }
+
+    /// Adds the bins at the last ageing, with the pages that are newer as the coldest.
+    fn expected_curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        let learned = self.outlook.as_ref().filter(|_| !self.ticks);
+        let learned = learned.map_or(&[][..], |outlook| outlook.curve(tenant));
+        let Some(&(_, coldest)) = learned.last() else { return };
+        let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
+        let all: u64 = tiers.flat_map(|tier| self.of(tenant, tier)).map(|pages| pages.0).sum();
+        let known: u64 = learned.iter().map(|&(pages, _)| pages.0).sum();
+        out.extend_from_slice(learned);
+        out.extend((all > known).then(|| (Pages(all - known), coldest)));
+    }
 }
 
 #[cfg(test)]

@@ -132,6 +132,13 @@ pub trait Estimator: Send {
         false
     }
 
+    /// Returns true if a tenant's pages are hot only for a moment, which the estimator knows to pay.
+    /// A selector with a rhythm of its own has to be quicker than that moment, and a page that
+    /// leaves again soon is no sign of thrashing.
+    fn in_bursts(&self, _tenant: TenantId) -> bool {
+        false
+    }
+
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
     fn active(&self, _tenant: TenantId) -> Pages {
         Pages(0)

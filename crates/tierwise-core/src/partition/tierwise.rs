@@ -503,7 +503,10 @@ impl Partitioner for Tierwise {
         let foresees = ctx.move_cost.is_some() && estimator.foresees();
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
-            let (promotion, thrashing) = self.thrash.promotion(id);
+            let unlimited = (1.0, None);
+            let is_thrash = !estimator.in_bursts(id);
+            let (promotion, thrashing) =
+                if is_thrash { self.thrash.promotion(id) } else { unlimited };
             let paying = if foresees { 1.0 } else { self.profit.promotion(id) };
             let fruitless = (paying < promotion).then_some(Rule::Fruitless { promotion: paying });
             let promotion = promotion.min(paying);

@@ -132,9 +132,9 @@ pub trait Estimator: Send {
         false
     }
 
-    /// Returns true if a tenant's pages are hot only for a moment, which the estimator knows to pay.
-    /// A selector with a rhythm of its own has to be quicker than that moment, and a page that
-    /// leaves again soon is no sign of thrashing.
+    /// Returns true if a tenant's pages are hot for a moment only, and the estimator knows that
+    /// moving them pays. A selector with a rhythm of its own has to be quicker than that moment,
+    /// and a page that leaves again soon is no sign of thrashing.
     fn in_bursts(&self, _tenant: TenantId) -> bool {
         false
     }

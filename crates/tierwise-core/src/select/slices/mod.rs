@@ -30,7 +30,8 @@
 //! pages. Deltas are computed again at each slice, which corrects failed moves, allocations and
 //! freed pages.
 //!
-//! While a tenant is used in bursts ([`Estimator::in_bursts`]), slices are a fifth as long and move a fifth as much.
+//! While a tenant is used in bursts ([`Estimator::in_bursts`]), slices are a fifth as long and move
+//! a fifth as much.
 //!
 //! Parameters: `slice_ms` (100), and `p_max`, the maximum of base pages that a slice demotes and
 //! that it promotes: by default as many as half the next slower tier's bandwidth copies in a slice,
@@ -73,8 +74,8 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 /// accessed.
 const FILLS: [(&str, bool); 2] = [("all", true), ("latency-critical", false)];
 
-/// Slices in the time of one while a tenant is used in bursts: 20 ms, as the time for which a page stays
-/// hot may be a fifth of a second. Tuned on `scenarios/optane.toml`.
+/// Slices in the time of one while a tenant is used in bursts: 20 ms, as a page may stay hot for a
+/// fifth of a second. Tuned on `scenarios/optane.toml`.
 const HASTE: u32 = 5;
 
 /// The part of the largest exchange so far, at the full rate, that is kept from slice to slice:

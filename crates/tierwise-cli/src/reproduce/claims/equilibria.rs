@@ -17,7 +17,9 @@ pub const VALIDATIONS: &[Claim] = &[
         what: "pages that leave A's local memory in a second, at most",
         paper: Published::Numbers(&[250_000.0]),
         unit: "",
-        cause: "",
+        cause: "one plan demotes up to 73 granules of 64 MiB here, for which the thread of the \
+                node copies for 2.7 s at its own pace of 444,000 pages a second; the mean of ten \
+                seconds is at most 273,613",
     },
 ];
 

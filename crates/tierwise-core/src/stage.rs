@@ -132,6 +132,13 @@ pub trait Estimator: Send {
         false
     }
 
+    /// Returns true if a tenant's pages are hot for a moment only, and the estimator knows that
+    /// moving them pays. A selector with a rhythm of its own has to be quicker than that moment,
+    /// and a page that leaves again soon is no sign of thrashing.
+    fn in_bursts(&self, _tenant: TenantId) -> bool {
+        false
+    }
+
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
     fn active(&self, _tenant: TenantId) -> Pages {
         Pages(0)
@@ -141,6 +148,10 @@ pub trait Estimator: Send {
     /// hotness, if the estimator counts accesses: the base pages of each class and the accesses of
     /// one such page, on one scale for all tenants.
     fn curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
+
+    /// Adds the same with the accesses that pages have to expect instead of those that they had, if
+    /// the estimator learned them from what became of pages like them.
+    fn expected_curve(&self, _tenant: TenantId, _out: &mut Vec<(Pages, f64)>) {}
 }
 
 /// Computes the share of each tenant in each tier.

@@ -23,6 +23,7 @@ const TEXTS: &[&str] = &[
     "background_demotion",
     "thrash_control",
     "outlook",
+    "bursts",
     "threaded",
 ];
 

@@ -1,6 +1,7 @@
 //! Estimators: the hotness of pages. One file per algorithm, one row in [`TABLE`].
 
 mod adaptive_interval;
+mod bursts;
 mod clock;
 mod external;
 mod hint_fault;

@@ -19,13 +19,17 @@
 //!
 //! What became of others is known an interval late. A slow page that rises expects at least the
 //! lower bound of its own rate, for one interval.
+//!
+//! The same means say how many accesses a tenant's hottest pages serve ([`Outlook::curve`]). Its
+//! counts do not: pages that are all used alike have a few counts and many zeros while samples are
+//! rare, as if a few pages served everything. No page is judged by the counts that ranked it.
 
 use std::time::Duration;
 
 use super::tenant_histogram::{BINS, TenantHistogram};
 use crate::page::PageTable;
 use crate::steer::scan::MISSES_PER_ACCESS;
-use crate::units::{PageId, TierId, Timestamp};
+use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Classes of pages: each bin, falling and rising.
 const CLASSES: usize = 2 * BINS;
@@ -72,17 +76,31 @@ struct Observed {
     became: Vec<[f32; CLASSES]>,
     intervals: usize,
     expected: Option<[f32; CLASSES]>,
+    /// Base pages of each bin at the last ageing.
+    present: [f32; BINS],
+    /// The bins as classes, hottest first; empty before the first evidence.
+    curve: Vec<(Pages, f64)>,
 }
 
 impl Observed {
     fn new() -> Self {
         let none = [0.0; CLASSES];
         let became = vec![none; CLASSES];
-        Self { weight: 1.0, pages: none, accesses: none, became, intervals: 0, expected: None }
+        Self {
+            weight: 1.0,
+            pages: none,
+            accesses: none,
+            became,
+            intervals: 0,
+            expected: None,
+            present: [0.0; BINS],
+            curve: Vec::new(),
+        }
     }
 
     /// Gives what was observed so far [`MEMORY`] of its weight.
     fn forget(&mut self) {
+        self.present = [0.0; BINS];
         self.weight /= MEMORY;
         if self.weight > MAX_WEIGHT {
             let rows = self.became.iter_mut().chain([&mut self.pages, &mut self.accesses]);
@@ -129,9 +147,32 @@ impl Observed {
             ahead = next;
         }
         let mut expected = like.map(|like| like.map_or(0.0, |like| ahead[like]));
-        self.join(&mut expected, 0);
-        self.join(&mut expected, 1);
+        join(&mut expected, 0, |class| self.pages[class]);
+        join(&mut expected, 1, |class| self.pages[class]);
         self.expected = Some(expected);
+    }
+
+    /// Computes the accesses that the pages of each bin have to expect in the next interval. A
+    /// higher bin never expects less.
+    fn draw_curve(&mut self) {
+        self.curve.clear();
+        let mut expected = [0.0; CLASSES];
+        let both = |of: &[f32; CLASSES], class: usize| of[class] + of[class + 1];
+        let pages = |class| both(&self.pages, class);
+        let mut lower = None;
+        for class in (0..CLASSES).step_by(2) {
+            if pages(class) >= MIN_PAGES * self.weight {
+                lower = Some(both(&self.accesses, class) / pages(class));
+            }
+            expected[class] = lower.unwrap_or(0.0);
+        }
+        if lower.is_none() {
+            return;
+        }
+        join(&mut expected, 0, pages);
+        let bins = (0..BINS).rev().filter(|&bin| self.present[bin] > 0.0);
+        let class = |bin: usize| (Pages(self.present[bin] as u64), f64::from(expected[2 * bin]));
+        self.curve = bins.map(class).collect();
     }
 
     /// The part of each known class's pages that became each known class. The others are like one
@@ -152,25 +193,25 @@ impl Observed {
     fn known(&self) -> impl Iterator<Item = usize> + '_ {
         (0..CLASSES).filter(|&class| self.has_enough(class))
     }
+}
 
-    /// Joins the falling (0) or rising (1) classes until none has a better outlook than a higher
-    /// one: a class joins those below it while their mean is higher.
-    fn join(&self, outlook: &mut [f32; CLASSES], side: usize) {
-        for bin in 1..BINS {
-            let (mut sum, mut pages) = (0.0, 0.0);
-            for first in (0..=bin).rev() {
-                let class = 2 * first + side;
-                if first < bin && outlook[class] <= sum / pages {
-                    break;
-                }
-                let weight = self.pages[class].max(f32::MIN_POSITIVE);
-                sum += outlook[class] * weight;
-                pages += weight;
-                let joined = (first..=bin).map(|bin| 2 * bin + side);
-                let mean = sum / pages;
-                if first < bin {
-                    joined.for_each(|class| outlook[class] = mean);
-                }
+/// Joins the falling (0) or rising (1) classes, of so many pages, until none has a better outlook
+/// than a higher one: a class joins those below it while their mean is higher.
+fn join(outlook: &mut [f32; CLASSES], side: usize, pages_of: impl Fn(usize) -> f32) {
+    for bin in 1..BINS {
+        let (mut sum, mut pages) = (0.0, 0.0);
+        for first in (0..=bin).rev() {
+            let class = 2 * first + side;
+            if first < bin && outlook[class] <= sum / pages {
+                break;
+            }
+            let weight = pages_of(class).max(f32::MIN_POSITIVE);
+            sum += outlook[class] * weight;
+            pages += weight;
+            let joined = (first..=bin).map(|bin| 2 * bin + side);
+            let mean = sum / pages;
+            if first < bin {
+                joined.for_each(|class| outlook[class] = mean);
             }
         }
     }
@@ -264,15 +305,23 @@ impl Outlook {
             let is_rising = fresh > before.carried();
             let after = class(count, is_rising, page, pages);
             let last = std::mem::replace(before, Before::Was { count, rose: is_rising });
-            let Before::Was { count: was, rose } = last else { continue };
             let frames = pages.frames(page) as f32;
-            let accesses = accesses(f64::from(fresh), meaning, self.checks, pages.frames(page));
             let observed = &mut self.tenants[pages.tenant(page).index()];
+            observed.present[after / 2] += frames;
+            let Before::Was { count: was, rose } = last else { continue };
+            let accesses = accesses(f64::from(fresh), meaning, self.checks, pages.frames(page));
             let was = class(was, rose, page, pages);
             observed.add(was, after, frames, accesses as f32);
         }
         self.tenants.iter_mut().for_each(Observed::foresee);
+        self.tenants.iter_mut().for_each(Observed::draw_curve);
         (self.checks, self.aged) = (0, self.now);
+    }
+
+    /// A tenant's base pages at the last ageing, hottest first, and the accesses that one page of
+    /// each class has to expect in the next interval; empty without evidence.
+    pub(super) fn curve(&self, tenant: TenantId) -> &[(Pages, f64)] {
+        self.tenants.get(tenant.index()).map_or(&[], |observed| &observed.curve)
     }
 
     /// Accesses that one base page of a page has to expect; `None` without evidence.
@@ -325,7 +374,6 @@ fn accesses(samples: f64, meaning: SampleMeaning, checks: u32, frames: u64) -> f
 mod tests {
     use super::*;
     use crate::page::{Attributes, PageKind};
-    use crate::units::TenantId;
 
     const SECOND: u64 = 1_000_000_000;
     const MISSES: SampleMeaning = SampleMeaning::Misses(200.0);
@@ -428,6 +476,33 @@ mod tests {
             all.iter().fold((0.0_f64, f64::MAX), |(max, min), &x| (max.max(x), min.min(x)));
         // Four times as many samples by chance are a quarter more to expect, at most.
         assert!(most < 1.25 * least, "{most} against {least}");
+    }
+
+    /// A tenth of the pages, by chance others each second, has the second's ten samples.
+    #[test]
+    fn rare_samples_make_no_hot_pages() {
+        let mut aged = Aged::new(MISSES);
+        for second in 0..40 {
+            let step = [3, 7, 9, 11, 13, 17][second % 6];
+            let hit: Vec<usize> = (0..10).map(|i| (second * 37 + i * step) % 100).collect();
+            aged.second(0, |page| u16::from(hit.contains(&page)));
+        }
+        let curve = aged.outlook.curve(TenantId(0));
+        let all: f64 = curve.iter().map(|&(pages, each)| pages.0 as f64 * each).sum();
+        let (hottest, each) = curve[0];
+        assert_eq!(curve.iter().map(|&(pages, _)| pages.0).sum::<u64>(), 100);
+        let (served, held) = (hottest.0 as f64 * each / all, hottest.0 as f64 / 100.0);
+        assert!(served < 2.0 * held, "{curve:?}");
+        let sampled = aged.counts.iter().filter(|&&count| count > 0).count();
+        assert!(sampled < 20, "{sampled} of the pages have all the counts");
+    }
+
+    #[test]
+    fn curve_has_the_rates_of_steady_pages() {
+        let mut aged = Aged::new(MISSES);
+        assert_eq!(aged.outlook.curve(TenantId(0)), []);
+        (0..40).for_each(|_| aged.second(0, |page| if page < 10 { 8 } else { 1 }));
+        assert_eq!(aged.outlook.curve(TenantId(0)), [(Pages(10), 1600.0), (Pages(90), 200.0)]);
     }
 
     #[test]

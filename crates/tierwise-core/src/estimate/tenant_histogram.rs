@@ -21,6 +21,10 @@
 //! The counts of an earlier engine ([`Observation::remembered`]) count as if they had just been
 //! sampled. So they age, and fresh samples outweigh them within a few ageing intervals.
 //!
+//! With `bursts`, a tenant whose pages are used for a moment each ([`super::bursts`]) is aged
+//! `HASTE` times as often. Nearly all of its pages are then in the lowest bin, from which the page
+//! goes first that has had no sample for the longest time. Nothing is foreseen for such a tenant.
+//!
 //! Every page with a sample is a promotion candidate; promotion starts in the highest bin. Demotion
 //! starts in the lowest bin. No threshold separates the two: the tenant's share does.
 //!
@@ -43,6 +47,7 @@
 
 use std::time::Duration;
 
+use super::bursts::Bursts;
 use super::outlook::{Outlook, SampleMeaning};
 use super::sample_period::SamplePeriod;
 use crate::config::{ConfigError, Section};
@@ -70,6 +75,15 @@ pub(super) const BINS: usize = 1 + u16::BITS as usize + HUGE_ORDER as usize;
 /// mean.
 const BEYOND_CHANCE: f64 = 2.5;
 
+/// Agings of a tenant that is used in bursts, per ageing of the others. With four seconds it is a
+/// tenth of a second, in which a page that is used for a moment has most of its samples. Tuned on
+/// `scenarios/optane.toml`.
+const HASTE: u32 = 40;
+
+/// The part of an ageing interval after which a page that enters has been copied: a short slice of
+/// the selector.
+const COPIED: u32 = 200;
+
 /// Steps of a root: fine enough to distinguish 18 from 17.
 const ROOT_STEPS: f64 = 64.0;
 
@@ -88,6 +102,9 @@ pub struct TenantHistogram {
     period: SamplePeriod,
     isolated: Isolation,
     outlook: Option<Outlook>,
+    bursts: Option<Bursts>,
+    /// The ageing of tenants that are used in bursts.
+    quick: Ticker,
 }
 
 impl TenantHistogram {
@@ -95,8 +112,8 @@ impl TenantHistogram {
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
     /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, the time between two checks of the
-    /// sampler and of the ageing), `outlook` (false: learn what pages have to expect) and the
-    /// sampler's parameters.
+    /// sampler and of the ageing), `outlook` (false: learn what pages have to expect),
+    /// `bursts` (false: find out which tenants are used in bursts) and the sampler's parameters.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
@@ -114,6 +131,8 @@ impl TenantHistogram {
             period: SamplePeriod::read(section)?,
             isolated: Isolation::default(),
             outlook: section.flag_or("outlook", false)?.then(|| Outlook::new(ageing)),
+            bursts: section.flag_or("bursts", false)?.then(Bursts::default),
+            quick: Ticker::new(Some(ageing / HASTE)),
         })
     }
 
@@ -151,6 +170,9 @@ impl TenantHistogram {
             outlook.start(page, pages);
         }
         let tenant = pages.tenant(page);
+        if let Some(bursts) = &mut self.bursts {
+            bursts.start(page, tenant);
+        }
         if self.tenants <= tenant.0 {
             self.tenants = tenant.0.saturating_add(1);
             // Creates the last of the tenant's lists, so that no later sample allocates memory.
@@ -181,18 +203,42 @@ impl TenantHistogram {
         }
     }
 
-    /// Halves every count. Skips pages without samples, the majority.
-    fn age(&mut self, pages: &PageTable) {
-        let meaning = self.meaning();
-        if let Some(outlook) = &mut self.outlook {
-            outlook.age(&self.counts, meaning, |page| self.lists.contains(page), pages);
-        }
+    /// Halves every count of the tenants that are used in bursts, or of the others. Skips pages
+    /// without samples, the majority.
+    fn age(&mut self, in_bursts: bool, pages: &PageTable) {
         for index in 0..self.counts.len() {
-            let count = self.counts[index];
-            if count > 0 {
-                self.recount(PageId(index as u32), count / 2, pages);
+            let (page, count) = (PageId(index as u32), self.counts[index]);
+            if count > 0 && self.in_bursts(pages.tenant(page)) == in_bursts {
+                self.recount(page, count / 2, pages);
             }
         }
+    }
+
+    /// Learns from the counts before they are halved.
+    fn learn(&mut self, ctx: &PlanContext<'_>) {
+        let meaning = self.meaning();
+        if let Some(mut bursts) = self.bursts.take() {
+            let fast_part = |tenant| {
+                let frames = |tier| self.of(tenant, TierId(tier as u8)).map(|pages| pages.0).sum();
+                let tiers: [u64; Topology::MAX_TIERS] = std::array::from_fn(frames);
+                tiers[0] as f64 / tiers.iter().sum::<u64>().max(1) as f64
+            };
+            // A tick finds any use of a page in its time, and bursts look like steady use.
+            let period = if self.ticks { 0.0 } else { f64::from(self.period.now()) };
+            bursts.age(period, fast_part, |page| self.lists.contains(page), ctx);
+            self.bursts = Some(bursts);
+        }
+        let (lists, bursts) = (&self.lists, &self.bursts);
+        let recent = |tenant| bursts.as_ref().is_some_and(|bursts| bursts.recent(tenant));
+        if let Some(outlook) = &mut self.outlook {
+            let is_counted = |page| lists.contains(page) && !recent(ctx.pages.tenant(page));
+            outlook.age(&self.counts, meaning, is_counted, ctx.pages);
+        }
+    }
+
+    /// Returns true if any tenant is used in bursts.
+    fn hurries(&self) -> bool {
+        self.bursts.as_ref().is_some_and(Bursts::any_recent)
     }
 
     fn meaning(&self) -> SampleMeaning {
@@ -265,7 +311,8 @@ impl Estimator for TenantHistogram {
     }
 
     fn interval(&self) -> Option<Duration> {
-        Some(self.interval)
+        let quick = self.quick.interval().filter(|_| self.hurries());
+        Some(quick.map_or(self.interval, |quick| quick.min(self.interval)))
     }
 
     fn on_observation(&mut self, now: Timestamp, obs: &Observation, pages: &mut PageTable) {
@@ -284,7 +331,15 @@ impl Estimator for TenantHistogram {
             self.recount(remembered.page, remembered.heat, pages);
         }
         self.period.count(obs.samples.len());
+        if let Some(bursts) = &mut self.bursts {
+            bursts.observe(now, self.ageing.interval().unwrap_or_default() / COPIED);
+        }
         for sample in &obs.samples {
+            if let Some(bursts) = &mut self.bursts
+                && self.lists.contains(sample.page)
+            {
+                bursts.sample(sample, pages);
+            }
             let count = self.count(sample.page).saturating_add(1);
             self.recount(sample.page, count, pages);
         }
@@ -293,6 +348,9 @@ impl Estimator for TenantHistogram {
                 && self.lists.contains(page)
             {
                 self.leave(page, tier, pages);
+                if let Some(bursts) = &mut self.bursts {
+                    bursts.end(page, pages.tenant(page));
+                }
             }
         }
     }
@@ -310,8 +368,12 @@ impl Estimator for TenantHistogram {
 
     fn update(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>) {
         self.period.adjust(now);
+        if self.quick.take(now) && self.hurries() {
+            self.age(true, ctx.pages);
+        }
         if self.ageing.take(now) && std::mem::take(&mut self.updated) {
-            self.age(ctx.pages);
+            self.learn(ctx);
+            self.age(false, ctx.pages);
         }
     }
 
@@ -352,12 +414,19 @@ impl Estimator for TenantHistogram {
 
     fn outlook(&self, page: PageId, pages: &PageTable) -> Option<f64> {
         // Ticks say too little about misses for a refusal: hotness alone decides there.
-        let outlook = self.outlook.as_ref().filter(|_| !self.ticks)?;
+        let is_recent = self.in_bursts(pages.tenant(page));
+        let outlook = self.outlook.as_ref().filter(|_| !self.ticks && !is_recent)?;
         outlook.of(page, self.count(page), self.meaning(), pages)
     }
 
+    /// Of a tenant that is used in bursts nothing is foreseen, and its exchanges pay all the same:
+    /// the trial of the two orders charges it every copy.
     fn foresees(&self) -> bool {
         self.outlook.is_some() && !self.ticks
+    }
+
+    fn in_bursts(&self, tenant: TenantId) -> bool {
+        self.bursts.as_ref().is_some_and(|bursts| bursts.recent(tenant))
     }
 
     /// Adds the unified histogram: the middle of each bin, in accesses per base page since the
@@ -372,6 +441,18 @@ impl Estimator for TenantHistogram {
                 out.push((Pages(pages), samples * f64::from(self.period.now())));
             }
         }
+    }
+
+    /// Adds the bins at the last ageing, with the pages that are newer as the coldest.
+    fn expected_curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        let learned = self.outlook.as_ref().filter(|_| !self.ticks);
+        let learned = learned.map_or(&[][..], |outlook| outlook.curve(tenant));
+        let Some(&(_, coldest)) = learned.last() else { return };
+        let tiers = (0..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
+        let all: u64 = tiers.flat_map(|tier| self.of(tenant, tier)).map(|pages| pages.0).sum();
+        let known: u64 = learned.iter().map(|&(pages, _)| pages.0).sum();
+        out.extend_from_slice(learned);
+        out.extend((all > known).then(|| (Pages(all - known), coldest)));
     }
 }
 

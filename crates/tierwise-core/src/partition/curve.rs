@@ -17,6 +17,17 @@ impl HotnessCurve {
     pub(super) fn read(&mut self, tenant: TenantId, estimator: &dyn Estimator) {
         self.classes.clear();
         estimator.curve(tenant, &mut self.classes);
+        self.sum_up();
+    }
+
+    /// Reads the estimator's classes with what their pages have to expect.
+    pub(super) fn read_expected(&mut self, tenant: TenantId, estimator: &dyn Estimator) {
+        self.classes.clear();
+        estimator.expected_curve(tenant, &mut self.classes);
+        self.sum_up();
+    }
+
+    fn sum_up(&mut self) {
         self.accesses = self.classes.iter().map(|(pages, each)| pages.0 as f64 * each).sum();
     }
 

@@ -110,6 +110,8 @@ const RELEARNING: Duration = Duration::from_secs(8);
 #[derive(Debug, Clone, Default)]
 struct Tenant {
     curve: HotnessCurve,
+    /// What its pages have to expect; without classes before that is learned.
+    expected: HotnessCurve,
     need: ServiceNeed,
     /// The sum of the readings since the last decision, as the next four fields are.
     instructions: f64,
@@ -168,13 +170,17 @@ impl Tenant {
         }
     }
 
-    /// The pages that serve a share of the accesses. A histogram of few samples names too few of
-    /// them; all pages alike is the most that a share can need.
+    /// The pages that serve a share of the accesses. Counts name too few: the pages that have the
+    /// most of them have them by chance, too. So a page counts by what became of pages like it. A
+    /// histogram of few samples knows nothing of the kind; all pages alike is the most that a share
+    /// can need.
     fn pages_for(&self, share: f64, now: Timestamp, resident: Pages) -> Pages {
         if now < self.sparse_until {
             return Pages((share * resident.0 as f64).ceil() as u64).min(resident);
         }
-        self.curve.pages_for(share, resident)
+        let is_learned = self.expected.accesses() > 0.0;
+        let curve = if is_learned { &self.expected } else { &self.curve };
+        curve.pages_for(share, resident)
     }
 
     /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
@@ -486,6 +492,7 @@ impl Partitioner for Tierwise {
         for (i, t) in self.tenants.iter_mut().enumerate() {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);
+            t.expected.read_expected(id, estimator);
             t.check_prediction(ctx.usage(id, TierId::FASTEST));
         }
         self.floors.resolve(TierId::FASTEST, ctx);
@@ -496,7 +503,10 @@ impl Partitioner for Tierwise {
         let foresees = ctx.move_cost.is_some() && estimator.foresees();
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
-            let (promotion, thrashing) = self.thrash.promotion(id);
+            let unlimited = (1.0, None);
+            let is_thrash = !estimator.in_bursts(id);
+            let (promotion, thrashing) =
+                if is_thrash { self.thrash.promotion(id) } else { unlimited };
             let paying = if foresees { 1.0 } else { self.profit.promotion(id) };
             let fruitless = (paying < promotion).then_some(Rule::Fruitless { promotion: paying });
             let promotion = promotion.min(paying);

@@ -174,3 +174,28 @@ fn moves_and_frees_keep_histograms_exact() {
 fn page_costs_fourteen_bytes_with_tables() {
     assert_eq!(TenantHistogram::BYTES_PER_PAGE + PageTable::BYTES_PER_PAGE, 14);
 }
+
+/// Ten pages with eight samples a second, ninety with one, and five that are new.
+#[test]
+fn expected_curve_ends_with_new_pages() {
+    let mut sampled = Sampled::new("ageing_interval_ms = 1000\noutlook = true");
+    let expected = |sampled: &Sampled| {
+        let mut out = Vec::new();
+        sampled.histogram.expected_curve(TenantId(0), &mut out);
+        out
+    };
+    sampled.machine.allocated_by(0, 0..100, 1);
+    for second in 1..=20 {
+        assert!(second > 2 || expected(&sampled).is_empty(), "nothing is learned yet");
+        sampled.sample(0..10, 8);
+        sampled.sample(10..100, 1);
+        sampled.update_at(second);
+    }
+    sampled.machine.allocated_by(0, 100..105, 1);
+    sampled.sample(0..0, 0);
+    let curve = expected(&sampled);
+    assert_eq!(curve.iter().map(|class| class.0.0).collect::<Vec<u64>>(), [10, 90, 5]);
+    for (&(_, each), rate) in curve.iter().zip([1600.0, 200.0, 200.0]) {
+        assert!((each - rate).abs() < 0.01, "{curve:?}");
+    }
+}

@@ -216,6 +216,7 @@ mod tests {
     use super::*;
     use crate::baseline::testing::PolicyFixture;
     use crate::tenant::TenantSpec;
+    use crate::units::Pages;
 
     /// A program of 1,600 pages, a quarter of which are fast, with a sample of a page of the part
     /// in each millisecond.
@@ -228,6 +229,7 @@ mod tests {
     impl Tried {
         fn new(move_cost: Option<Duration>) -> Self {
             let mut machine = PolicyFixture::new(2);
+            machine.free = vec![Pages(1600); 2];
             machine.allocated_by(0, 0..400, 0).allocated_by(0, 400..1600, 1);
             machine.move_cost = move_cost;
             let mut bursts = Bursts::default();

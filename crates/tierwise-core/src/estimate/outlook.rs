@@ -94,7 +94,7 @@ impl Observed {
             intervals: 0,
             expected: None,
             present: [0.0; BINS],
-            curve: Vec::new(),
+            curve: Vec::with_capacity(BINS),
         }
     }
 
@@ -172,7 +172,7 @@ impl Observed {
         join(&mut expected, 0, pages);
         let bins = (0..BINS).rev().filter(|&bin| self.present[bin] > 0.0);
         let class = |bin: usize| (Pages(self.present[bin] as u64), f64::from(expected[2 * bin]));
-        self.curve = bins.map(class).collect();
+        self.curve.extend(bins.map(class));
     }
 
     /// The part of each known class's pages that became each known class. The others are like one

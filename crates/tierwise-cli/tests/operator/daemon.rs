@@ -147,6 +147,7 @@ fn a_tenant_of_the_daemon_is_explained() {
             "mode_reason",
             "moves",
             "p99_ms",
+            "placed_bytes",
             "pod",
             "policy",
             "processes",

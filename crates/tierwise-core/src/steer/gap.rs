@@ -17,7 +17,7 @@ pub const LONG_GAP: Duration = Duration::from_millis(300);
 pub const SHORT_GAP: Duration = Duration::from_millis(100);
 
 /// The part of the fast tier's pages below which the victims are few for the long gap: an eighth.
-/// Of the B+ tree's pages 4 to 13 % were idle. Twice [`MIN_VICTIMS`], the least for a scan.
+/// Of the B+ tree's pages 4 to 13 % were idle. Twice the least for a scan.
 pub const FEW_IDLE: f64 = 1.0 / 8.0;
 
 /// The times in a row after which the short gap is not tried less often any more: one count in

@@ -41,7 +41,7 @@ pub enum PlacedError {
     Processes,
     /// The process is no tenant's.
     #[error("the process belongs to no tenant")]
-    Stranger,
+    NoTenant,
 }
 
 /// The reported ranges by process.
@@ -62,7 +62,7 @@ impl PlacedMemory {
         tracker: &TenantTracker,
     ) -> Result<(), PlacedError> {
         check(&ranges)?;
-        let tenant = tracker.tenant_of(process).ok_or(PlacedError::Stranger)?;
+        let tenant = tracker.tenant_of(process).ok_or(PlacedError::NoTenant)?;
         if ranges.is_empty() {
             self.ranges.remove(&process);
             return Ok(());

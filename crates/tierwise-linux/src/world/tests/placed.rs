@@ -98,8 +98,8 @@ fn reports_of_strangers_and_crowds_are_refused() {
     world.set_tenants(vec![("many".into(), TenantSelector::Pids(pids.clone()))], true);
     surveyed(&mut world);
     let members: Vec<Process> = world.tracker.members(TenantId(0)).collect();
-    let stranger = Process { pid: 5_900_000, start_time: 1 };
-    assert_eq!(world.set_placed(stranger, vec![(0, 9)]), Err(PlacedError::Stranger));
+    let unmanaged = Process { pid: 5_900_000, start_time: 1 };
+    assert_eq!(world.set_placed(unmanaged, vec![(0, 9)]), Err(PlacedError::NoTenant));
     for &process in &members[..MAX_PROCESSES] {
         world.set_placed(process, vec![(0, 9)]).unwrap();
     }

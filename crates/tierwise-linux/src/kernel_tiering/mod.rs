@@ -82,6 +82,15 @@ pub fn follow(
     Ok(())
 }
 
+/// Switches the kernel's demotion on. Before anything is to be demoted it stays off: the fast node
+/// may be filled below kswapd's high watermark, which it would restore.
+///
+/// # Errors
+/// The setting is not there or is refused.
+pub fn demote(settings: &mut Settings) -> Result<()> {
+    settings.take(Knob::DemotionEnabled, "1")
+}
+
 /// Restores the settings that steering took.
 ///
 /// # Errors
@@ -145,6 +154,7 @@ mod tests {
             shown()
         };
         let scanning = ["1", "1024", "40", "32", "100", "100", "100", "2"];
+        assert_eq!(set(false, None, false)[0], before[0], "nothing is to be demoted yet");
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");
         assert_eq!(set(false, Some(Pages(1)), false)[1], "1", "0 would end promotion");
@@ -223,7 +233,8 @@ mod tests {
             let _ = idle_pages(&roots, &[0], &mut Reader::default());
             let mut maker = RoomMaker::new(Duration::MAX);
             let most = Bytes(rate);
-            let _ = maker.make_room(&roots, &Groups::default(), &[0], Duration::ZERO, most);
+            let (none, mut on) = (Groups::default(), || Ok(()));
+            let _ = maker.make_room(&roots, &none, &[0], Duration::ZERO, most, &mut on);
             let course = course(true, Some(Pages(rate)));
             let started = follow(&mut settings, &roots, &course, &limits(most, false));
             prop_assert_eq!(started.is_ok(), before.iter().all(Option::is_some));

@@ -42,11 +42,11 @@ pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<
     let (is_on, limit) = (mode & MEMORY_TIERING != 0, rate_limit(course, limits));
     let kept = if limits.balances { mode } else { 0 };
     let mut steps = vec![
-        KnobStep::Set(Knob::DemotionEnabled, 1),
         KnobStep::Set(Knob::PromoteRateLimit, limit),
         KnobStep::Set(Knob::HotThreshold, milliseconds(course.threshold)),
     ];
     if course.scans {
+        steps.push(KnobStep::Set(Knob::DemotionEnabled, 1));
         // The first scan of a process would wait for a second more.
         steps.push(KnobStep::Set(Knob::ScanDelay, milliseconds(PERIOD)));
         steps.push(KnobStep::Set(Knob::ScanSize, mebibytes(course.chunk)));
@@ -104,7 +104,7 @@ mod tests {
             let limits = SteeringLimits { most: Bytes(1 << 30), balances, free: Bytes(free) };
             let steps = steps(&course, &limits, mode);
             let at = |step: &KnobStep| steps.iter().position(|s| s == step);
-            let Some(&KnobStep::Set(Knob::PromoteRateLimit, limit)) = steps.get(1) else {
+            let Some(&KnobStep::Set(Knob::PromoteRateLimit, limit)) = steps.first() else {
                 return Err(TestCaseError::fail("the limit is set before the mode"));
             };
             prop_assert!((1..=1024).contains(&limit));

@@ -68,7 +68,8 @@ impl RoomMaker {
 
     /// Has the kernel demote up to `most` bytes of these nodes that were idle for `idle` at least
     /// and belong to no managed control group. Returns the amount that it was asked to demote. What
-    /// the kernel refuses of one group concerns that group alone.
+    /// the kernel refuses of one group concerns that group alone. `demotion` is called before the
+    /// first order: it may switch the kernel's demotion on.
     ///
     /// # Errors
     /// There are no generations ([`mglru::probe`]), the kernel does not demote
@@ -80,9 +81,9 @@ impl RoomMaker {
         nodes: &[u32],
         idle: Duration,
         most: Bytes,
+        demotion: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Bytes> {
         mglru::probe(roots)?;
-        mglru::probe_demotion(roots)?;
         let before = thread_cpu();
         let unmanaged = |name: &[u8]| !managed.holds(name);
         let read = mglru::generations_of(roots, unmanaged, &mut self.reader, &mut self.all);
@@ -91,17 +92,36 @@ impl RoomMaker {
             tracing::debug!("generations: {damage}");
         }
         self.all.retain(|generation| nodes.contains(&generation.node));
-        self.order(roots, idle, most.0 / PAGE_SIZE).map(|pages| Bytes(pages * PAGE_SIZE))
+        let pages = self.order(roots, idle, most.0 / PAGE_SIZE, demotion)?;
+        Ok(Bytes(pages * PAGE_SIZE))
     }
 
     /// Gives the orders. Returns pages.
-    fn order(&mut self, roots: &Roots, idle: Duration, most: u64) -> Result<u64> {
+    fn order(
+        &mut self,
+        roots: &Roots,
+        idle: Duration,
+        most: u64,
+        demotion: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<u64> {
         let same = |a: &Generation, b: &Generation| (a.memcg, a.node) == (b.memcg, b.node);
         let groups: Vec<&[Generation]> = self.all.chunk_by(same).collect();
         let first = if self.turn < groups.len() { self.turn } else { 0 };
-        let (mut left, mut aged, started) = (most, 0, Instant::now());
+        let (mut left, mut aged, mut demotes) = (most, 0, false);
+        let started = Instant::now();
         for index in (first..groups.len()).chain(0..first) {
-            let evicted = evict_idle(roots, groups[index], idle, left).or_else(none_of_group)?;
+            let old = idle_part(groups[index], idle);
+            let wanted = old.iter().map(Generation::pages).fold(0, u64::saturating_add).min(left);
+            let mut evicted = 0;
+            if let Some(last) = old.last().filter(|_| wanted > 0) {
+                if !demotes {
+                    demotion()?;
+                    mglru::probe_demotion(roots)?;
+                    demotes = true;
+                }
+                let order = mglru::evict(roots, last, Prefer::Anonymous, wanted);
+                evicted = order.map(|()| wanted).or_else(none_of_group)?;
+            }
             left -= evicted;
             let stale = aged < MAX_AGED && left > 0 && is_stale(groups[index], idle);
             if stale {
@@ -120,18 +140,12 @@ impl RoomMaker {
     }
 }
 
-/// Evicts from the generations of one control group that are idle. Returns pages.
-fn evict_idle(roots: &Roots, generations: &[Generation], idle: Duration, most: u64) -> Result<u64> {
+/// The generations of one control group that are idle and may be evicted, the oldest first.
+fn idle_part(generations: &[Generation], idle: Duration) -> &[Generation] {
     let old = generations.len().saturating_sub(MIN_NR_GENS);
     // The age of the next generation is the idle time of this one.
-    let idle_since = |i: &usize| generations[i + 1].age >= idle;
-    let Some(last) = (0..old).rev().find(idle_since) else { return Ok(0) };
-    let pages = generations[..=last].iter().map(Generation::pages).fold(0, u64::saturating_add);
-    let wanted = pages.min(most);
-    if wanted > 0 {
-        mglru::evict(roots, &generations[last], Prefer::Anonymous, wanted)?;
-    }
-    Ok(wanted)
+    let part = (0..old).rev().find(|&i| generations[i + 1].age >= idle).map_or(0, |i| i + 1);
+    &generations[..part]
 }
 
 /// Whether the youngest generation is so old that idle memory could not be told apart in time.
@@ -184,7 +198,7 @@ memcg    43 /shop/web
 
     fn make_room(roots: &Roots, managed: &Groups, idle: Duration, most: u64) -> Result<u64> {
         let mut maker = RoomMaker::new(Duration::MAX);
-        let room = maker.make_room(roots, managed, &[0], idle, Bytes(most))?;
+        let room = maker.make_room(roots, managed, &[0], idle, Bytes(most), &mut || Ok(()))?;
         Ok(room.0 / PAGE_SIZE)
     }
 
@@ -239,6 +253,28 @@ memcg    43 /shop/web
         assert!(refused.to_string().contains("does not demote"), "{refused}");
     }
 
+    #[test]
+    fn demotion_starts_with_first_order() {
+        let (_tree, roots) = tree(&many(3));
+        let switch = roots.sys.join("kernel/mm/numa/demotion_enabled");
+        fs::write(&switch, "false\n").unwrap();
+        let mut calls = 0;
+        let mut ask = |idle| {
+            let mut on = || {
+                calls += 1;
+                fs::write(&switch, "true\n").unwrap();
+                Ok(())
+            };
+            let (none, most) = (Groups::default(), Bytes(3 * PAGE_SIZE));
+            let mut maker = RoomMaker::new(Duration::MAX);
+            let pages = maker.make_room(&roots, &none, &[0], idle, most, &mut on).unwrap();
+            (pages.0 / PAGE_SIZE, calls)
+        };
+        assert_eq!(ask(Duration::from_secs(100)), (0, 0), "nothing is idle for so long");
+        fs::write(roots.sys.join("kernel/debug/lru_gen"), many(3)).unwrap();
+        assert_eq!(ask(IDLE), (3, 1));
+    }
+
     /// Groups with one idle page and a stale youngest generation each.
     fn many(groups: usize) -> String {
         (1..=groups)
@@ -259,7 +295,9 @@ memcg    43 /shop/web
             .map(|_| {
                 fs::write(&file, &text).unwrap();
                 let most = Bytes(PAGE_SIZE);
-                maker.make_room(&roots, &Groups::default(), &[0], IDLE, most).unwrap();
+                maker
+                    .make_room(&roots, &Groups::default(), &[0], IDLE, most, &mut || Ok(()))
+                    .unwrap();
                 fs::read_to_string(&file).unwrap().split(' ').nth(1).unwrap().to_owned()
             })
             .collect();

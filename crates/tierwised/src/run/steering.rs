@@ -11,6 +11,7 @@ use tierwise_linux::kernel_tiering::{self, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
+use tierwise_linux::settings::Settings;
 use tierwise_linux::topology::LinuxHost;
 use tierwise_linux::world::{LiveWorld, MAX_WAIT};
 
@@ -195,12 +196,14 @@ impl Steered {
     fn make_room(
         &mut self,
         roots: &Roots,
+        settings: &mut Settings,
         world: &mut LiveWorld,
     ) -> tierwise_linux::error::Result<()> {
         let room = self.law.room();
         if room == Pages(0) {
             return Ok(());
         }
+        kernel_tiering::demote(settings)?;
         let before = thread_cpu();
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let tenants = managed(roots, world.tracker());
@@ -382,7 +385,7 @@ impl Daemon {
             steered.victims = steered.law.victims().pages;
             let judgement = steered.law.judgement();
             tracing::debug!(?reading, ?course, ?judgement, "steering");
-            steered.make_room(roots, &mut self.world)?;
+            steered.make_room(roots, &mut self.settings, &mut self.world)?;
             if is_worth_telling(&steered.course, &course) {
                 kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
                 steered.course = course;
@@ -399,6 +402,10 @@ impl Daemon {
             }
             Err(_) => {}
         }
+    }
+
+    pub(super) fn is_steering(&self) -> bool {
+        self.steering.active.is_some()
     }
 
     /// Steering for the view.

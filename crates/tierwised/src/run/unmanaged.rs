@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tierwise_core::topology::Topology;
 use tierwise_core::units::{Bytes, Pages, TenantId, TierId};
+use tierwise_linux::kernel_tiering;
 use tierwise_linux::migrate::page_cache::groups::Groups;
 use tierwise_linux::migrate::page_cache::mglru;
 use tierwise_linux::migrate::unmanaged::{RoomMaker, group_of};
@@ -64,7 +65,9 @@ impl Daemon {
             return;
         }
         // Without the kernel's demotion the key has no effect: the operator did not ask for one.
-        if mglru::probe_demotion(&self.options.roots).is_err() {
+        // Steering switches it on when there is something to demote.
+        let steers = self.is_steering();
+        if !steers && mglru::probe_demotion(&self.options.roots).is_err() {
             return;
         }
         let wanted = self.wanted_room().in_bytes(world.host().page_size).min(MAX);
@@ -75,7 +78,9 @@ impl Daemon {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let (roots, maker) = (&self.options.roots, &mut self.unmanaged.maker);
         let before = thread_cpu();
-        let asked = maker.make_room(roots, &managed, nodes, idle, wanted);
+        let settings = &mut self.settings;
+        let mut demotion = || if steers { kernel_tiering::demote(settings) } else { Ok(()) };
+        let asked = maker.make_room(roots, &managed, nodes, idle, wanted, &mut demotion);
         let (took, read) = (thread_cpu().saturating_sub(before), maker.reading_time());
         self.world.moving(took.saturating_sub(read));
         self.unmanaged.pace.rest(read, self.cpu_part());

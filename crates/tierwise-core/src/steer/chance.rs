@@ -6,14 +6,17 @@
 //! move. The pages that were not candidates show that rate: they wait for their hint faults.
 //!
 //! ```text
-//! r      = faults of cold pages / time for which poisoned pages waited
+//! r      = faults / time for which poisoned pages waited
 //! chance = (poisoned - candidates + chance) * (1 - exp(-r t))
 //! ```
 //!
-//! The faults of cold pages are those of all pages that were no candidates, and of those that were
-//! by chance. Hot pages hardly wait. Both equations contain their results: they are repeated, from
-//! a chance of none. The time for which pages waited follows from counts a tenth of a second apart.
-//! It is at least the threshold for each page that was no candidate.
+//! The time for which pages waited follows from counts a tenth of a second apart. In which part of
+//! that tenth the kernel poisoned a chunk is not known, and half of a B+ tree's pages had their
+//! faults by the end of it. So `r` is the rate between counts in which no page was poisoned, where
+//! those show [`ENOUGH_FAULTS`]: hot pages have had their faults by then. Otherwise it is the rate
+//! of the whole pass, with the faults of all pages that were no candidates, and of those that were
+//! by chance. They waited for the threshold at least. Both equations then contain their results:
+//! they are repeated, from a chance of none.
 
 use std::time::Duration;
 
@@ -25,6 +28,9 @@ use super::scan::Counts;
 /// are candidates by chance, ten leave an error of a seventh, and fifty one of a hundredth.
 const REPETITIONS: u32 = 50;
 
+/// The faults after which a rate is known to a tenth.
+const ENOUGH_FAULTS: f64 = 100.0;
+
 /// The pages that wait for their hint faults.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct FaultWaits {
@@ -33,6 +39,8 @@ pub(super) struct FaultWaits {
     gone: u64,
     /// Page seconds since the start of the pass.
     time: f64,
+    /// The faults since then between counts in which no page was poisoned, and the page seconds.
+    settled: (f64, f64),
 }
 
 impl FaultWaits {
@@ -67,14 +75,19 @@ impl FaultWaits {
         };
         if let Some((at, before)) = self.last.replace((now, counts)) {
             let waited = |counts: &Counts| counts.waiting().saturating_sub(self.gone) as f64;
-            let both = waited(&before) + waited(&counts);
-            self.time += both / 2.0 * now.since(at).as_secs_f64();
+            let (then, still, seconds) =
+                (waited(&before), waited(&counts), now.since(at).as_secs_f64());
+            self.time += (then + still) / 2.0 * seconds;
+            if counts.poisoned == before.poisoned {
+                self.settled.0 += (then - still).max(0.0);
+                self.settled.1 += mean_of_decay(then, still) * seconds;
+            }
         }
     }
 
     /// Starts a pass.
     pub(super) fn start(&mut self) {
-        self.time = 0.0;
+        (self.time, self.settled) = (0.0, (0.0, 0.0));
     }
 
     /// Judges the candidates of the pass that started last, by its counts.
@@ -83,14 +96,23 @@ impl FaultWaits {
         let late = pass.faults.saturating_sub(pass.candidates) as f64;
         let time = self.time.max(late * seconds).max(f64::MIN_POSITIVE);
         let (mut chance, mut rate) = (0.0, 0.0);
+        let (faults, waited) = self.settled;
+        let settled = (faults >= ENOUGH_FAULTS).then_some(faults / waited);
         for _ in 0..REPETITIONS {
-            rate = (late + chance) / time;
+            rate = settled.unwrap_or((late + chance) / time);
             let cold = pass.poisoned as f64 - found + chance;
             chance = (cold.max(0.0) * -(-rate * seconds).exp_m1()).min(found);
         }
         let hot = if found > 0.0 { 1.0 - chance / found } else { 1.0 };
         HotShare { hot, cold_rate: rate }
     }
+}
+
+/// The mean of a number that decays exponentially from `then` to `still`.
+fn mean_of_decay(then: f64, still: f64) -> f64 {
+    // The last page has its fault at some time; a decay to nothing would take for ever.
+    let (then, still) = (then.max(0.5), still.max(0.5));
+    if then > still { (then - still) / (then / still).ln() } else { then }
 }
 
 #[cfg(test)]
@@ -143,6 +165,26 @@ mod tests {
         assert!((hot - 1000.0 / 1439.0).abs() < 0.01, "{hot}");
         assert!((cold_rate - 1.0).abs() < 0.02, "{cold_rate}");
         assert!(judged(1000.0, 0.0, 0).hot > 0.999);
+    }
+
+    #[test]
+    fn time_of_poisoning_makes_no_difference() {
+        // Pages that are accessed five times per second, and readings a tenth of a second apart.
+        for after in [0, 30, 70, 99] {
+            let mut waiting = FaultWaits::default();
+            let at = |ms: u64| Timestamp::ZERO + Duration::from_millis(ms);
+            waiting.follow(at(0), Counts::default(), 10_000);
+            waiting.start();
+            let mut last = Counts::default();
+            for reading in 1..=3_u64 {
+                last = counts(Duration::from_millis(100 * reading - after), 500.0, 5.0);
+                waiting.follow(at(100 * reading), last, 10_000);
+            }
+            let HotShare { hot, cold_rate } = waiting.judge(&last, THRESHOLD);
+            assert!((cold_rate / 5.0 - 1.0).abs() < 0.01, "{cold_rate} after {after} ms");
+            // 9,500 cold pages: 2,101 of them within the threshold.
+            assert!((hot - 500.0 / 2601.0).abs() < 0.02, "{hot} after {after} ms");
+        }
     }
 
     #[test]

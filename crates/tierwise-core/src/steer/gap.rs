@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::KernelReading;
-use super::victims::{MIN_IDLE, PromotionVictims, total, victims_idle_for};
+use super::victims::{
+    MIN_IDLE, MIN_VICTIMS, MOST, PromotionVictims, idle_for, total, victims_idle_for,
+};
 use crate::units::Pages;
 
 /// The time between the two generations that show idle pages. A page that is accessed more often is
@@ -35,6 +37,8 @@ pub(super) struct Gap {
     /// The idle pages are counted once more, because the last count left it in doubt whether there
     /// are victims, or had too long a gap.
     in_doubt: bool,
+    /// Pages that seemed idle, and of which a second count has shown that they are so by chance.
+    chance: Pages,
 }
 
 impl Gap {
@@ -66,11 +70,23 @@ impl Gap {
         may_start: bool,
         is_judged: bool,
     ) -> bool {
+        let matters = may_start || is_judged;
+        if self.is_short && matters && are_most_idle(reading) {
+            // The long gap shows as much, and finds hot pages with a longer threshold.
+            self.leave_short();
+            self.until_short = self.until_short.max(1);
+            self.in_doubt = true;
+            return true;
+        }
         let all = victims_idle_for(reading, MIN_IDLE);
-        let is_doubtful = victims.pages == Pages(0) && all.pages > Pages(0);
+        let few = Pages((total(reading) as f64 * MIN_VICTIMS) as u64);
+        let is_none = victims.pages == Pages(0);
+        let is_doubtful = is_none && all.pages > Pages(self.chance.0.saturating_add(few.0));
+        if self.in_doubt && is_none {
+            self.chance = all.pages;
+        }
         // Where few pages are idle at all, the same gap would show no more.
         let needs_short = may_start && self.has_few(reading, &all);
-        let matters = may_start || is_judged;
         self.in_doubt = !self.in_doubt && matters && is_doubtful && !needs_short;
         if may_start && !self.in_doubt {
             self.choose(reading, victims);
@@ -85,7 +101,7 @@ impl Gap {
 
     fn choose(&mut self, reading: &KernelReading, victims: PromotionVictims) {
         if self.has_few(reading, &victims) && self.until_short == 0 {
-            (self.is_short, self.in_doubt) = (true, true);
+            (self.is_short, self.in_doubt, self.chance) = (true, true, Pages(0));
         } else if !self.is_short {
             self.until_short = self.until_short.saturating_sub(1);
         } else if victims.pages == Pages(0) {
@@ -104,8 +120,13 @@ impl Gap {
 
     /// Returns to the long gap, and tries the short one half as often from now on.
     fn leave_short(&mut self) {
-        self.is_short = false;
+        (self.is_short, self.chance) = (false, Pages(0));
         self.until_short = (1 << self.in_vain) - 1;
         self.in_vain = (self.in_vain + 1).min(MOST_IN_VAIN);
     }
+}
+
+/// True if half of the fast tier's pages are idle.
+fn are_most_idle(reading: &KernelReading) -> bool {
+    idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST
 }

@@ -47,21 +47,16 @@
 //! at first (`numa_scan_period`), so the chunks of the first series are not small
 //! ([`FIRST_CHUNK`]).
 //!
-//! **Room.** A candidate that finds no free page is lost for its scan, and it wakes kswapd, which
-//! is slower than the faults and demotes up to the high watermark's number of pages, wanted or not
-//! (`kswapd_shrink_node`). So idle pages are demoted before each scan, as many as it is expected to
-//! find candidates by the same part, and at least as many as found no room in the last scan. During
-//! a scan as many are demoted as the next reading is expected to show, which is what the last one
-//! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see.
-//! Pages that may be idle by chance are not demoted ahead: no scan may find others for their
-//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
-//! memory.
+//! **Room.** A candidate that finds no free page is lost for its scan, and wakes kswapd. So idle
+//! pages are demoted before each scan, and during it ([`room`]).
 //!
 //! **Scans.** A hint fault costs more than most misses that a promotion saves. So the kernel scans
 //! while scans gain more than they cost, and otherwise as rarely as [`scan`] computes.
 
 mod chance;
 mod gap;
+mod rest;
+mod room;
 pub mod scan;
 mod victims;
 
@@ -71,6 +66,8 @@ use std::time::Duration;
 use crate::units::{Pages, Timestamp};
 use gap::Gap;
 pub use gap::{FEW_IDLE, LONG_GAP, SHORT_GAP};
+use rest::ScanRest;
+use room::{Pass, RATE_UNIT};
 pub use scan::Judgement;
 use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 pub use victims::{
@@ -228,6 +225,9 @@ pub struct Steering {
     granted: Pages,
     /// The candidates that the kernel had counted in its second when the present pass started.
     counted: u64,
+    /// The room to make when the present scan begins, if the kernel rests before it.
+    promised: Pages,
+    rest: ScanRest,
     /// Pages demoted by order, and the CPU time of that.
     copied: Pages,
     copying: Duration,
@@ -270,6 +270,8 @@ impl Steering {
             stock: f64::INFINITY,
             granted: Pages(0),
             counted: 0,
+            promised: Pages(0),
+            rest: ScanRest::default(),
             copied: Pages(0),
             copying: Duration::ZERO,
         }
@@ -293,7 +295,8 @@ impl Steering {
     /// The kernel counts all candidates of a second against the rate, those of the pass before too.
     fn rate(&self) -> Option<Pages> {
         let counted = if self.scanning.is_on() { self.counted } else { 0 };
-        self.limit().map(|places| Pages(places.0.saturating_add(counted)))
+        let most = if self.promised > Pages(0) { RATE_UNIT } else { Pages(u64::MAX) };
+        self.limit().map(|places| Pages(places.min(most).0.saturating_add(counted)))
     }
 
     /// The places, if promotions have a limit.
@@ -304,6 +307,9 @@ impl Steering {
     /// The victims that the stock allows to displace. They are the same for a whole pass, because
     /// the kernel counts all candidates of a second against the rate.
     fn places(&self) -> Pages {
+        if let Some(free) = self.scanning.fills() {
+            return free;
+        }
         if self.scanning.is_on() { self.granted.min(self.victims.pages) } else { self.affordable() }
     }
 
@@ -360,6 +366,12 @@ impl Steering {
         self.gap.time()
     }
 
+    /// The time after which the caller should count the idle pages, if the last count found a
+    /// change too early to follow it.
+    pub fn recount(&self, now: Timestamp) -> Option<Duration> {
+        self.scanning.recount(now)
+    }
+
     /// The victims by the last count of the idle pages.
     pub fn victims(&self) -> PromotionVictims {
         self.victims
@@ -398,8 +410,10 @@ impl Steering {
             slow: reading.slow,
             counting: self.counting,
             doubts_heat: self.gap.is_short(),
+            spare: self.spare(now, reading),
         };
         let counts = Counts::of(reading);
+        self.rest.follow(now, counts.poisoned, self.scanning.since());
         let was_on = self.scanning.is_on();
         let lost = self.scanning.without_room(self.limit());
         let was_paused = self.scanning.is_paused();
@@ -412,6 +426,13 @@ impl Steering {
                 self.gap.follow_series(self.scanning.has_gained());
             }
         }
+        self.follow_step(step);
+        self.set_room(now, reading, &Pass { was_on, is_first: step == Step::Started, lost, found });
+        self.course()
+    }
+
+    /// Sets the next pass's threshold, and the part of the pages that it is expected to find hot.
+    fn follow_step(&mut self, step: Step) {
         match step {
             Step::Started => {
                 self.threshold = self.bounds().0;
@@ -425,18 +446,6 @@ impl Steering {
             }
             Step::None => {}
         }
-        self.room = Pages(0);
-        if self.scanning.is_on() {
-            self.scanned_with = self.threshold;
-            let wanted = if was_on {
-                let left = self.granted.0.saturating_sub(self.scanning.promoted(&counts));
-                Pages(found.min(left))
-            } else {
-                self.grant(now, reading, step == Step::Started).max(lost)
-            };
-            self.room = wanted.min(self.certain).saturating_sub(reading.available);
-        }
-        self.course()
     }
 
     /// Handles a count of the idle pages. Returns true if they are to be counted once more before
@@ -449,19 +458,6 @@ impl Steering {
             self.victims = PromotionVictims::default();
         }
         again
-    }
-
-    /// Grants a pass its places. Returns the base pages that it is expected to promote.
-    fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
-        self.granted = self.affordable();
-        if is_first && self.gap.is_short() {
-            let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
-            self.granted = self.granted.min(Pages(few));
-        }
-        let second = self.second.filter(|second| !second.is_over(now));
-        self.counted =
-            second.map_or(0, |second| reading.candidates.saturating_sub(second.candidates));
-        Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)
     }
 
     /// Follows the stock and the kernel's second. Returns the candidates since the last reading.
@@ -504,9 +500,10 @@ impl Steering {
         let divisor = if self.gap.is_short() { HOTTER } else { 1 };
         let bound = |idle: Duration| (idle / divisor).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
         let free = (MAX_THRESHOLD, MAX_THRESHOLD);
-        // The second generation of a count may be late. A page idle for two gaps was so before.
+        // The second generation of a count may be late, and a count that is repeated takes two
+        // gaps. A page idle for three was so before.
         let gap = self.gap.time();
-        let of_gap = |idle: Duration| if idle < 2 * gap { idle.min(gap) } else { idle };
+        let of_gap = |idle: Duration| if idle < 3 * gap { idle.min(gap) } else { idle };
         let idle = self.victims.idle;
         idle.map_or(free, |(shortest, longest)| (bound(of_gap(shortest)), bound(longest)))
     }

@@ -26,8 +26,8 @@ fn threshold_starts_at_shortest_idle_time() {
     let first = |reading| Steering::new(COSTS).update(second(0), &reading, true).threshold;
     assert_eq!(first(idle(100, 50_000)), Duration::from_millis(100));
     assert_eq!(first(idle(9000, 50_000)), MAX_THRESHOLD);
-    assert_eq!(first(idle(599, 50_000)), LONG_GAP, "a late generation");
-    assert_eq!(first(idle(600, 50_000)), Duration::from_millis(600));
+    assert_eq!(first(idle(899, 50_000)), LONG_GAP, "a late generation of a repeated count");
+    assert_eq!(first(idle(900, 50_000)), Duration::from_millis(900));
     assert_eq!(first(KernelReading { free: Pages(50_000), ..idle(100, 0) }), MAX_THRESHOLD);
 }
 
@@ -286,10 +286,10 @@ fn pages_on_lists_are_no_room() {
 
 #[test]
 fn few_pages_of_others_set_no_threshold() {
-    let fast = vec![class(0, 69_000), class(110, 1000), class(700, 30_000)];
+    let fast = vec![class(0, 69_000), class(110, 1000), class(950, 30_000)];
     let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
     let course = Steering::new(COSTS).update(second(0), &reading, true);
-    assert_eq!(course.threshold, Duration::from_millis(700));
+    assert_eq!(course.threshold, Duration::from_millis(950));
 }
 
 #[test]
@@ -310,13 +310,13 @@ fn short_gap_series_start_small() {
     let places = |is_short| {
         let mut steering = Steering::new(COSTS);
         steering.gap = gap::Gap::after_tries(is_short, 0);
-        let reading = KernelReading { slow: Pages(80_000), ..idle(200, 60_000) };
+        let reading = KernelReading { slow: Pages(80_000), ..idle(500, 40_000) };
         let course = steering.update(second(0), &reading, true);
         assert!(course.scans);
         (course.rate.unwrap().0, steering.room().0)
     };
     // A sixteenth of the fast tier.
-    assert_eq!([places(false), places(true)], [(60_000, 20_000), (6250, 6250)]);
+    assert_eq!([places(false), places(true)], [(40_000, 20_000), (6250, 6250)]);
 }
 
 #[test]
@@ -324,9 +324,9 @@ fn short_gap_wants_much_hotter_pages() {
     let threshold = |is_short| {
         let mut steering = Steering::new(COSTS);
         steering.gap = gap::Gap::after_tries(is_short, 0);
-        steering.update(second(0), &idle(200, 40_000), true).threshold.as_millis()
+        steering.update(second(0), &idle(300, 40_000), true).threshold.as_millis()
     };
-    assert_eq!([threshold(false), threshold(true)], [200, 50]);
+    assert_eq!([threshold(false), threshold(true)], [300, 75]);
 }
 
 #[test]
@@ -429,7 +429,68 @@ fn rate_allows_for_candidates_already_counted() {
     };
     assert_eq!(rate(0, 0, true), (true, 30_000));
     assert_eq!(rate(1, 1000, false), (true, 30_000));
+    assert_eq!(rate(2, 7000, false), (true, 30_000));
     assert!(!rate(6, 7000, false).0, "all is scanned");
     // The kernel's second began with the first candidate, and its count with none.
     assert_eq!(rate(9, 7000, true), (true, 23_000 + 7000));
+}
+
+#[test]
+fn short_gap_ends_where_most_idle() {
+    let gap_after = |pages| {
+        let mut steering = Steering::new(COSTS);
+        steering.gap = gap::Gap::after_tries(true, 0);
+        let course = steering.update(second(0), &idle(200, pages), true);
+        (steering.age_gap(), steering.wants_count(), course.scans)
+    };
+    assert_eq!(gap_after(49_000), (SHORT_GAP, false, true));
+    assert_eq!(gap_after(51_000), (LONG_GAP, true, false), "they are counted again");
+}
+
+#[test]
+fn room_waits_for_the_kernels_rest() {
+    let mut steering = Steering::new(COSTS);
+    let mut follow = |tenth: u64, poisoned, candidates, is_fresh| {
+        let counts = KernelReading {
+            poisoned,
+            candidates,
+            promoted: candidates,
+            ..idle(500, 30_000 - candidates)
+        };
+        let reading = KernelReading { slow: Pages(40_000), ..counts };
+        let course = steering.update(Timestamp(tenth * 100_000_000), &reading, is_fresh);
+        (course.scans, course.rate.unwrap().0, steering.room().0)
+    };
+    assert_eq!(follow(0, 0, 0, true), (true, 30_000, 10_000));
+    follow(1, 20_000, 4000, false);
+    // The kernel rests for five seconds in the first pass.
+    follow(51, 40_000, 4000, false);
+    assert!(!follow(54, 40_000, 4000, false).0, "all is scanned");
+    assert_eq!(follow(58, 40_000, 4000, true), (true, 256, 256), "a second pass, within the rest");
+    assert_eq!(follow(80, 40_000, 4000, false), (true, 256, 0));
+    assert_eq!(follow(101, 60_000, 4200, false), (true, 26_000 + 200, 4000), "the scan begins");
+}
+
+#[test]
+fn free_pages_of_a_pause_are_filled() {
+    let mut steering = Steering::new(COSTS);
+    let mut follow = |second: u64, poisoned, candidates, free| {
+        let (free, idle) = (Pages(free), idle(500, if second == 0 { 30_000 } else { 100 }));
+        let counts = KernelReading { poisoned, candidates, promoted: candidates, ..idle };
+        let restored = Pages(2000);
+        let reading =
+            KernelReading { free, available: free, restored, slow: Pages(40_000), ..counts };
+        let is_fresh = second.is_multiple_of(2);
+        let course = steering.update(Timestamp(second * 1_000_000_000), &reading, is_fresh);
+        (course.scans, course.rate.unwrap().0, steering.room().0)
+    };
+    assert!(follow(0, 0, 0, 0).0);
+    assert!(follow(1, 40_000, 29_900, 0).0, "all is scanned");
+    assert!(!follow(3, 40_000, 29_900, 0).0, "and had its time");
+    assert!(!follow(4, 40_000, 29_900, 1500).0, "the series ends");
+    // Whole megabytes of what kswapd has left free, and nothing is demoted for them.
+    assert!(!follow(6, 40_000, 29_900, 1500).0, "the idle pages are counted again");
+    assert_eq!(follow(8, 40_000, 29_900, 1500), (true, 1280, 0));
+    assert!(!follow(9, 41_400, 31_200, 200).0, "they are filled");
+    assert!(!follow(10, 41_400, 31_200, 1500).0, "once in a pause");
 }

@@ -24,8 +24,8 @@ pub const MANY: f64 = 0.25;
 pub const MOST: f64 = 0.5;
 
 /// The idle time from which a page is certainly a victim: longer than one gap, and shorter than
-/// from one count of the idle pages to the end of the next, which is two gaps and a reading. The
-/// kernel keeps four generations, so pages that were idle before, too, cannot be told from these.
+/// from one count of the idle pages to the end of the next, which is two gaps. The kernel keeps
+/// four generations, so pages that were idle before, too, cannot be told from these.
 pub fn confirmed(gap: Duration) -> Duration {
     gap * 4 / 3
 }
@@ -81,7 +81,8 @@ pub fn victims(reading: &KernelReading, is_first: bool, gap: Duration) -> Promot
 pub(super) fn certain(reading: &KernelReading, gap: Duration) -> Pages {
     let are_most = idle_for(reading, MIN_IDLE) as f64 >= total(reading) as f64 * MOST;
     let is_most = gap == LONG_GAP && are_most;
-    victims_idle_for(reading, if is_most { MIN_IDLE } else { confirmed(gap) }).pages
+    let idle = idle_for(reading, if is_most { MIN_IDLE } else { confirmed(gap) });
+    Pages(idle.saturating_add(reading.free.saturating_sub(reading.restored).0))
 }
 
 /// The victims if pages are victims that are idle for `least`. The shortest idle time is that of

@@ -22,8 +22,12 @@ use super::unmanaged::managed;
 use crate::judgement;
 use crate::view::{DaemonMode, SteeringView};
 
-/// Time between two readings, and between two lists of generations.
+/// The least time between two readings without a scan, and between two lists of generations.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The longest time between two readings, so that the counters in the status and in the metrics
+/// are of the same minute.
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time between two readings while the kernel scans: a scan ends as soon as all slow pages were
 /// poisoned, and scans again after this time.
@@ -79,24 +83,37 @@ struct Steered {
     lists_at: Instant,
     list_at: Instant,
     age_at: Instant,
-    /// The first of two generations was made, at this cost.
-    aged: Option<Duration>,
-    /// The cost of the generation before it, if the count was begun once more.
-    lost: Duration,
+    /// The first of two generations, if it was made.
+    aged: Option<FirstWalk>,
+    /// The walk of the page tables that made the last generation.
+    walk: Duration,
     started: Instant,
     reader: Reader,
     /// The counters cannot be read, and the log has it.
     failed: bool,
 }
 
+/// The walk of the page tables that made the first of two generations.
+#[derive(Debug, Clone, Copy)]
+struct FirstWalk {
+    took: Duration,
+    /// CPU time that the count owes: none for a generation that ended the count before.
+    owed: Duration,
+    /// The count was begun once more.
+    is_second: bool,
+}
+
 impl Steered {
-    /// Time between two readings.
+    /// Time between two readings. Nothing follows from one in a pause before the idle pages are
+    /// counted.
     fn interval(&self) -> Duration {
         if self.aged.is_some() {
             return self.law.age_gap();
         }
-        let is_quick = self.course.scans || self.law.wants_count();
-        if is_quick { SCAN_INTERVAL } else { INTERVAL }
+        if self.course.scans || self.law.wants_count() {
+            return SCAN_INTERVAL;
+        }
+        self.age_at.saturating_duration_since(self.read_at).clamp(INTERVAL, MAX_INTERVAL)
     }
 
     /// Time to the next reading. What wakes the daemon meanwhile does not delay it: a generation
@@ -171,14 +188,17 @@ impl Steered {
             let tenants = managed(roots, world.tracker());
             let cost = kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?;
             let Some(first) = self.aged.take() else {
-                self.aged = Some(cost);
+                self.aged = Some(FirstWalk { took: cost, owed: cost, is_second: false });
                 return Ok(false);
             };
-            if !is_whole(first, cost) && self.lost.is_zero() {
-                (self.aged, self.lost) = (Some(cost), first);
+            if !is_whole(first.took, cost) && !first.is_second {
+                let owed = first.owed + cost;
+                self.aged = Some(FirstWalk { took: cost, owed, is_second: true });
                 return Ok(false);
             }
-            let cost = first + cost + std::mem::take(&mut self.lost);
+            tracing::debug!(first = ?first.took, second = ?cost, "walked the page tables");
+            self.walk = cost;
+            let cost = first.owed + cost;
             // The series pays for the counts within it.
             let due = if self.law.is_in_series() { now } else { self.age_at };
             self.age_at = after(due, cost);
@@ -360,7 +380,7 @@ impl Daemon {
             list_at: now,
             age_at: now,
             aged: None,
-            lost: Duration::ZERO,
+            walk: Duration::ZERO,
             started: now,
             reader: Reader::default(),
             failed: false,
@@ -382,7 +402,16 @@ impl Daemon {
         let read = steered.reading(roots, &mut self.world).and_then(|(reading, is_fresh)| {
             let now = Timestamp::ZERO + steered.started.elapsed();
             let course = steered.law.update(now, &reading, is_fresh);
+            if is_fresh && steered.law.wants_count() {
+                // The count's second generation is the first of the next one.
+                let took = steered.walk;
+                let owed = Duration::ZERO;
+                steered.aged = Some(FirstWalk { took, owed, is_second: false });
+            }
             steered.victims = steered.law.victims().pages;
+            if let Some(wait) = steered.law.recount(now) {
+                steered.age_at = steered.age_at.min(steered.read_at + wait);
+            }
             let judgement = steered.law.judgement();
             tracing::debug!(?reading, ?course, ?judgement, "steering");
             steered.make_room(roots, &mut self.settings, &mut self.world)?;

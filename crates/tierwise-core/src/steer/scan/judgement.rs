@@ -67,6 +67,15 @@ impl Judgement {
     }
 }
 
+/// True if a scan that fills free pages pays, where `share` of the poisoned pages are candidates: a
+/// page that was accessed within the threshold costs its faults and a copy, and displaces none.
+pub(in super::super) fn fill_pays(costs: &SteeringCosts, share: f64, threshold: Duration) -> bool {
+    let misses = MISSES_PER_ACCESS / threshold.as_secs_f64().max(1e-9);
+    let gain = misses * HORIZON.as_secs_f64() * costs.saved.as_secs_f64();
+    let faults = costs.fault.as_secs_f64() / share.max(f64::MIN_POSITIVE);
+    gain >= faults + costs.copy.as_secs_f64()
+}
+
 /// Misses per second of a page of which only is known that it has `least` accesses per second at
 /// least: the mean if rates are spread evenly over the orders of magnitude, up to the shortest
 /// threshold's rate. Hot pages of Redis, of a B+ tree and of stairs had 100 to 600. A page that is

@@ -37,10 +37,15 @@
 //! not worth following. If a quarter of the tier becomes idle within a pass, and most of that was
 //! in use before the series, the next series follows at once.
 //!
+//! A pause may begin with free pages: kswapd demotes more than was asked for, and while the
+//! kernel's tiering is on it restores a higher watermark than promotions need. Once in each pause a
+//! scan fills them, with a rate that leaves no candidate without a page, so that kswapd is not
+//! woken.
+//!
 //! A series has gained if promoted pages of [`EVIDENCE`] of the fast tier were in use. The workload
 //! has changed before it, so it may change again: the next counts of the idle pages may take
-//! [`MAX_SCANNING`] of the time, too, until one starts no series. Other counts may take
-//! [`MAX_COUNTING`].
+//! [`MAX_SCANNING`] of the time, too, and three quarters of it after each series that gains nothing
+//! and each count that could have started one and does not, down to [`MAX_COUNTING`].
 
 mod judgement;
 mod pause;
@@ -50,6 +55,7 @@ use std::time::Duration;
 use super::chance::{FaultWaits, HotShare};
 use super::{KernelReading, MANY, SteeringCosts};
 use crate::units::{Pages, Timestamp};
+pub(super) use judgement::fill_pays;
 pub use judgement::{HORIZON, Judgement, MISSES_PER_ACCESS};
 use pause::Pause;
 pub use pause::{MAX_PAUSE, MAX_SCANNING};
@@ -57,6 +63,11 @@ pub use pause::{MAX_PAUSE, MAX_SCANNING};
 /// The part of the machine's CPU time that counts of the idle pages may take where no scan gains:
 /// they walk the tenants' page tables.
 pub const MAX_COUNTING: f64 = 0.003;
+
+/// The factor by which counts become rarer as long as nothing changes. stairs moves its hot part
+/// every ten seconds, and is counted four times within them; with a half it was noticed up to five
+/// seconds late.
+const LESS: f64 = 0.75;
 
 /// The part of the fast tier by which the idle pages vary by themselves: a sixteenth. As much must
 /// have been promoted for an effect to show, and they must have grown by as much for a workload to
@@ -74,6 +85,10 @@ pub(super) const MAX_CANDIDATES: u64 = 2;
 
 /// The longest pass: memory of processes that do not run is not scanned.
 const MAX_PASS: Duration = Duration::from_secs(10);
+
+/// The longest scan that fills free pages: nothing is counted meanwhile, so a change of the
+/// workload is not noticed. Two of the kernel's longest periods at first, a second each.
+const MAX_FILL: Duration = Duration::from_secs(2);
 
 /// Counts since the machine started, as in [`KernelReading`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -126,12 +141,22 @@ struct Series {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     /// A pass that began with these counts.
-    On { since: Timestamp, counts: Counts, series: Series, scanned: Option<Timestamp> },
+    On {
+        since: Timestamp,
+        counts: Counts,
+        series: Series,
+        /// All was scanned then.
+        scanned: Option<Timestamp>,
+        /// There were no places left then.
+        full: Option<Timestamp>,
+    },
     /// A pass that began with the counts `first` has ended, and is judged when the idle pages are
     /// counted.
     Judge { first: Counts, pass: Counts, took: Duration, series: Series },
     /// A pause.
     Off(Pause),
+    /// A scan within a pause, that fills so many free pages.
+    Fill { since: Timestamp, counts: Counts, places: Pages, pause: Pause },
 }
 
 /// The conditions of a pass.
@@ -154,6 +179,8 @@ pub(super) struct Conditions {
     pub counting: Duration,
     /// Victims may be idle by chance, so candidates must be hotter than chance makes them.
     pub doubts_heat: bool,
+    /// Free base pages to fill in a pause: promotions can take them all, and a scan pays.
+    pub spare: Pages,
 }
 
 impl Conditions {
@@ -180,8 +207,10 @@ pub(super) enum Step {
 pub(super) struct Scanning {
     costs: SteeringCosts,
     state: State,
-    /// The last series has gained, and no count since has found nothing to do.
+    /// The last series has gained.
     has_gained: bool,
+    /// The part of the machine's CPU time that counts of the idle pages may take.
+    counting: f64,
     waiting: FaultWaits,
     judgement: Option<Judgement>,
 }
@@ -189,7 +218,7 @@ pub(super) struct Scanning {
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (state, waiting) = (State::Off(Pause::NONE), FaultWaits::default());
-        Self { costs, state, has_gained: false, waiting, judgement: None }
+        Self { costs, state, has_gained: false, counting: MAX_COUNTING, waiting, judgement: None }
     }
 
     pub(super) fn set_costs(&mut self, costs: SteeringCosts) {
@@ -197,26 +226,51 @@ impl Scanning {
     }
 
     pub(super) fn is_on(&self) -> bool {
-        matches!(self.state, State::On { .. })
+        self.since().is_some()
+    }
+
+    /// When the present scan started.
+    pub(super) fn since(&self) -> Option<Timestamp> {
+        match self.state {
+            State::On { since, .. } | State::Fill { since, .. } => Some(since),
+            State::Judge { .. } | State::Off(_) => None,
+        }
+    }
+
+    /// The free base pages that the present scan fills, if it is one within a pause.
+    pub(super) fn fills(&self) -> Option<Pages> {
+        match self.state {
+            State::Fill { places, .. } => Some(places),
+            State::On { .. } | State::Judge { .. } | State::Off(_) => None,
+        }
     }
 
     /// True if there is no series.
     pub(super) fn is_paused(&self) -> bool {
-        matches!(self.state, State::Off(_))
+        matches!(self.state, State::Off(_) | State::Fill { .. })
     }
 
     /// The whole length of the present pause; zero if there is none.
     pub(super) fn pause(&self) -> Duration {
         match self.state {
             State::On { .. } | State::Judge { .. } => Duration::ZERO,
-            State::Off(pause) => pause.length,
+            State::Off(pause) | State::Fill { pause, .. } => pause.length,
+        }
+    }
+
+    /// The time after which the idle pages should be counted, if the last count found a change
+    /// too early for the next series.
+    pub(super) fn recount(&self, now: Timestamp) -> Option<Duration> {
+        match self.state {
+            State::On { .. } | State::Judge { .. } | State::Fill { .. } => None,
+            State::Off(pause) => pause.recount(now),
         }
     }
 
     /// Returns true if victims could start a series now, or after a change of the workload.
     pub(super) fn may_start(&self, now: Timestamp) -> bool {
         match self.state {
-            State::On { .. } | State::Judge { .. } => false,
+            State::On { .. } | State::Judge { .. } | State::Fill { .. } => false,
             State::Off(pause) => pause.may_end(now),
         }
     }
@@ -230,21 +284,26 @@ impl Scanning {
         self.judgement
     }
 
-    /// True if the last series has gained, and no count since has found nothing to do.
+    /// True if the last series has gained.
     pub(super) fn has_gained(&self) -> bool {
         self.has_gained
     }
 
     /// The part of the machine's CPU time that counts of the idle pages may take.
     pub(super) fn counting(&self) -> f64 {
-        if self.has_gained { MAX_SCANNING } else { MAX_COUNTING }
+        self.counting
     }
 
-    /// Base pages that the present pass has promoted; zero without one.
-    pub(super) fn promoted(&self, now: &Counts) -> u64 {
+    /// True if a pass of the present series was judged, and pays.
+    pub(super) fn is_proven(&self) -> bool {
+        matches!(self.state, State::On { series, .. } if series.spent > 0.0)
+    }
+
+    /// The counts since the present scan started; zero without one.
+    pub(super) fn present(&self, now: &Counts) -> Counts {
         match &self.state {
-            State::On { counts, .. } => now.since(counts).promoted,
-            State::Judge { .. } | State::Off(_) => 0,
+            State::On { counts, .. } | State::Fill { counts, .. } => now.since(counts),
+            State::Judge { .. } | State::Off(_) => Counts::default(),
         }
     }
 
@@ -258,7 +317,7 @@ impl Scanning {
                 let most = rate.map_or(u64::MAX, |rate| (rate.0 as f64 * seconds) as u64);
                 Pages(pass.candidates.min(most).saturating_sub(pass.promoted))
             }
-            State::On { .. } | State::Off(_) => Pages(0),
+            State::On { .. } | State::Off(_) | State::Fill { .. } => Pages(0),
         }
     }
 
@@ -285,7 +344,8 @@ impl Scanning {
             State::Judge { first, pass, mut series, .. } if is_fresh => {
                 if of.has_work() && series.has_missed_a_change(of) {
                     let series = Series::new(of.idle);
-                    self.state = State::On { since: now, counts, series, scanned: None };
+                    self.state =
+                        State::On { since: now, counts, series, scanned: None, full: None };
                     return Step::Started;
                 }
                 let before = series.idle.min(of.idle);
@@ -304,34 +364,64 @@ impl Scanning {
                 let pays = judgement.gain >= judgement.cost;
                 let cpus = self.costs.cpus;
                 self.has_gained = series.used >= of.fast.0 as f64 * EVIDENCE;
+                if self.has_gained {
+                    self.counting = MAX_SCANNING;
+                }
                 self.state = if of.has_work() && (pays || of.is_longer) {
-                    State::On { since: now, counts, series, scanned: None }
+                    State::On { since: now, counts, series, scanned: None, full: None }
                 } else {
+                    if !self.has_gained {
+                        self.count_less();
+                    }
                     State::Off(Pause {
                         since: now,
                         idle: before,
                         used: series.used,
                         length: pause::length(judgement.spent - judgement.earned, cpus),
                         unearned: pause::length(series.spent, cpus),
+                        ..Pause::NONE
                     })
                 };
             }
             State::Off(mut pause) if is_fresh => {
                 if pause.ends(now, of) {
                     let series = Series::new(of.idle);
-                    self.state = State::On { since: now, counts, series, scanned: None };
+                    self.state =
+                        State::On { since: now, counts, series, scanned: None, full: None };
                     return Step::Started;
                 }
-                self.state = State::Off(pause);
-                self.has_gained &= !pause.may_end(now);
+                if pause.may_end(now) {
+                    self.count_less();
+                }
+                // Before the first series nothing is known of the slow pages.
+                let is_first = pause.length.is_zero();
+                let fills = of.spare > Pages(0) && !is_first && !pause.has_filled;
+                pause.has_filled |= fills;
+                self.state = if fills {
+                    State::Fill { since: now, counts, places: of.spare, pause }
+                } else {
+                    State::Off(pause)
+                };
+            }
+            State::Fill { since, counts: first, places, pause } => {
+                let found = counts.since(&first);
+                let is_scanned = found.poisoned as f64 >= of.slow.0 as f64 * COMPLETE;
+                if found.candidates >= places.0 || is_scanned || now.since(since) >= MAX_FILL {
+                    self.state = State::Off(pause);
+                }
             }
             State::Judge { .. } | State::Off(_) => {}
         }
         Step::None
     }
 
+    /// Lowers the part of the CPU time for counts, because one has found nothing to gain.
+    fn count_less(&mut self) {
+        self.counting = (self.counting * LESS).max(MAX_COUNTING);
+    }
+
     fn follow_pass(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
-        let State::On { since, counts: first, series, scanned } = &mut self.state else {
+        let State::On { since, counts: first, series, scanned, full } = &mut self.state else {
             return Step::None;
         };
         let pass = counts.since(first);
@@ -342,8 +432,14 @@ impl Scanning {
         let places = of.places.0;
         let has_places =
             pass.promoted < places && pass.candidates < places.saturating_mul(MAX_CANDIDATES);
-        // The pages that were poisoned last have the threshold's time to be accessed.
-        if has_places && scanned.is_none_or(|at| now.since(at) < of.threshold) {
+        if !has_places && full.is_none() {
+            *full = Some(now);
+        }
+        // The pages that were poisoned last have the threshold's time to be accessed. While the
+        // kernel does not scan it counts no candidates, so chance could not be told.
+        let waits = |at: &Timestamp| now.since(*at) < of.threshold;
+        let ends_full = full.is_some_and(|at| !of.doubts_heat || !waits(&at));
+        if !ends_full && scanned.as_ref().is_none_or(waits) {
             return Step::None;
         }
         let (first, series, took) = (*first, *series, now.since(*since));

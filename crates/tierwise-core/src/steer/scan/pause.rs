@@ -38,6 +38,10 @@ pub(super) struct Pause {
     pub length: Duration,
     /// Its length if the pages of the series save nothing.
     pub unearned: Duration,
+    /// The last count found that the workload has changed.
+    pub has_changed: bool,
+    /// Free pages were filled in it.
+    pub has_filled: bool,
 }
 
 impl Pause {
@@ -48,11 +52,19 @@ impl Pause {
         used: 0.0,
         length: Duration::ZERO,
         unearned: Duration::ZERO,
+        has_changed: false,
+        has_filled: false,
     };
 
     /// True if the next series could start now, or after a change of the workload.
     pub(super) fn may_end(&self, now: Timestamp) -> bool {
         now.since(self.since) >= self.length.div_f64(CHANGED)
+    }
+
+    /// The time until the next series could start, if the last count found a change.
+    pub(super) fn recount(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.length.div_f64(CHANGED).saturating_sub(now.since(self.since));
+        (self.has_changed && !left.is_zero()).then_some(left)
     }
 
     /// Handles a count of the idle pages. Returns true if the next series starts now.
@@ -66,8 +78,8 @@ impl Pause {
             // The change was noticed, and is not followed.
             self.idle = of.idle;
         }
-        let has_changed = of.idle.0.saturating_sub(self.idle.0) as f64 >= fast * EVIDENCE;
-        of.has_work() && (time >= self.length || has_changed && self.may_end(now))
+        self.has_changed = of.idle.0.saturating_sub(self.idle.0) as f64 >= fast * EVIDENCE;
+        of.has_work() && (time >= self.length || self.has_changed && self.may_end(now))
     }
 }
 
@@ -93,6 +105,7 @@ mod tests {
             slow: Pages(9000),
             counting: Duration::ZERO,
             doubts_heat: true,
+            spare: Pages(0),
         }
     }
 
@@ -116,6 +129,17 @@ mod tests {
         assert_eq!(starts(0.0, 1, 163), Some(2));
         assert_eq!(starts(0.0, 7, 163), Some(7));
         assert_eq!(starts(0.0, 3, 0), None, "there is no place");
+    }
+
+    #[test]
+    fn change_seen_early_is_counted_again() {
+        let mut pause = Pause { length: Duration::from_secs(10), idle: Pages(100), ..Pause::NONE };
+        assert!(!pause.ends(second(1), &of(100)));
+        assert_eq!(pause.recount(second(1)), None, "no change");
+        assert!(!pause.ends(second(1), &of(300)));
+        assert_eq!(pause.recount(second(1)), Some(Duration::from_secs(1)), "a fifth of ten");
+        assert!(pause.ends(second(2), &of(300)));
+        assert_eq!(pause.recount(second(2)), None);
     }
 
     #[test]

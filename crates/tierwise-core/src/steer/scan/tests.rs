@@ -21,7 +21,8 @@ fn of(victims: u64) -> Conditions {
         fast: Pages(1000),
         slow: Pages(9000),
         counting: Duration::ZERO,
-        doubts_heat: true,
+        doubts_heat: false,
+        spare: Pages(0),
     }
 }
 
@@ -219,7 +220,8 @@ fn gain_is_followed_by_more_counts() {
     // 340 pages took the places of 340 idle ones. The pause is 1 s, or 0.2 s after a change.
     assert_eq!(part(3, pass, 60), MAX_SCANNING);
     assert_eq!(part(4, pass, 60), MAX_SCANNING, "no series could have started");
-    assert_eq!(part(20, pass, 60), MAX_COUNTING, "nothing has changed");
+    assert_eq!(part(20, pass, 60), MAX_SCANNING * LESS, "nothing has changed");
+    assert_eq!((30..40).map(|n| part(n, pass, 60)).last(), Some(MAX_COUNTING), "again");
 }
 
 #[test]
@@ -271,13 +273,16 @@ fn pass_of_memory_not_scanned_ends() {
 
 #[test]
 fn series_without_places_earns_its_cost_first() {
+    let of = |victims| Conditions { doubts_heat: true, ..of(victims) };
     let mut scanning = Scanning::new(COSTS);
     scanning.update(tenth(0), Counts::default(), &of(100), true);
     let pass =
         Counts { poisoned: 2000, faults: 2000, promoted: 50, candidates: 200, ..Counts::default() };
     scanning.update(tenth(1), pass, &of(100), false);
+    assert!(scanning.is_on(), "candidates count for the whole threshold");
+    scanning.update(tenth(2), pass, &of(100), false);
     // 50 victims are left, fewer than a sixteenth of the tier. A pass more would copy 50 pairs.
-    scanning.update(tenth(2), pass, &of(50), true);
+    scanning.update(tenth(3), pass, &of(50), true);
     let cost = 2000.0 * 5e-6 + 2.0 * 50.0 * 2.5e-6;
     assert_eq!((scanning.is_on(), scanning.pause()), (false, Duration::from_secs_f64(cost / 0.01)));
 }

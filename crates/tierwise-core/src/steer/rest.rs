@@ -21,13 +21,20 @@ pub(super) struct ScanRest {
 }
 
 impl ScanRest {
-    /// Handles a reading. `since` is when the kernel was last switched to scan, if it still scans.
-    pub(super) fn follow(&mut self, now: Timestamp, poisoned: u64, since: Option<Timestamp>) {
+    /// Handles a reading. `since` is when the kernel was last switched to scan, if it still scans,
+    /// and `enough` the pages that are a scan of the tenants' memory: other processes have some.
+    pub(super) fn follow(
+        &mut self,
+        now: Timestamp,
+        poisoned: u64,
+        enough: u64,
+        since: Option<Timestamp>,
+    ) {
         let Some((at, before)) = self.last else {
             self.last = Some((now, poisoned));
             return;
         };
-        if poisoned <= before {
+        if poisoned.saturating_sub(before) < enough.max(1) {
             return;
         }
         let (idle, began) = (now.since(at), since.map(|since| now.since(since)));
@@ -56,17 +63,19 @@ mod tests {
     fn rest_follows_scans_that_waited() {
         let mut rest = ScanRest::default();
         assert!(rest.is_over(at(0)), "nothing is known");
-        rest.follow(at(0), 0, None);
+        rest.follow(at(0), 0, 1000, None);
         // A scan of two chunks.
-        rest.follow(at(11), 5000, Some(at(10)));
-        rest.follow(at(12), 9000, Some(at(10)));
+        rest.follow(at(11), 5000, 1000, Some(at(10)));
+        rest.follow(at(12), 9000, 1000, Some(at(10)));
         assert!(rest.is_over(at(13)));
         // The next one begins after 4.8 s, of which the kernel was to scan for 4.4.
-        rest.follow(at(40), 9000, Some(at(16)));
-        rest.follow(at(60), 12_000, Some(at(16)));
+        rest.follow(at(40), 9000, 1000, Some(at(16)));
+        rest.follow(at(60), 12_000, 1000, Some(at(16)));
         assert!(!rest.is_over(at(107)) && rest.is_over(at(108)));
+        rest.follow(at(65), 12_900, 1000, Some(at(65)));
+        assert!(rest.is_over(at(108)), "pages of another process");
         // A scan that begins at once after 2 s shows that the rest is shorter.
-        rest.follow(at(80), 13_000, Some(at(79)));
+        rest.follow(at(80), 13_000, 1000, Some(at(79)));
         assert!(!rest.is_over(at(99)) && rest.is_over(at(100)));
     }
 }

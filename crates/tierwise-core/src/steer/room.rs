@@ -6,8 +6,10 @@
 //! find candidates by the part of the last one, and at least as many as found no room in it. During
 //! a scan as many are demoted as the next reading is expected to show, which is what the last one
 //! showed. Free pages count, except those on the CPUs' own lists, which the kernel does not see.
-//! Pages that may be idle by chance are not demoted ahead before a pass of the series has paid: no
-//! scan may find others for their places.
+//! Pages that may be idle by chance are not demoted ahead: no scan may find others for their
+//! places. With the short gap all may be. There the first pass has few places, whole units of the
+//! rate, and room for as many, so that no candidate is left without a page: kswapd demoted a fifth
+//! of PageRank's fast pages for candidates that were none.
 //!
 //! Where the kernel rests before a scan (`super::rest`), little room is made ahead, and the rate
 //! allows no more. The rest is made when the scan begins, or when it should. A series that ends
@@ -22,9 +24,9 @@ use crate::units::{Pages, Timestamp};
 /// The kernel's unit of the rate, a megabyte per second.
 pub(super) const RATE_UNIT: Pages = Pages(256);
 
-/// What a reading shows of a pass.
+/// The pass that a reading shows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Pass {
+pub(super) struct PassView {
     /// It goes on, and has not just started.
     pub was_on: bool,
     /// It is the first of its series.
@@ -37,7 +39,7 @@ pub(super) struct Pass {
 
 impl Steering {
     /// Sets the pages to demote now.
-    pub(super) fn set_room(&mut self, now: Timestamp, reading: &KernelReading, pass: &Pass) {
+    pub(super) fn set_room(&mut self, now: Timestamp, reading: &KernelReading, pass: &PassView) {
         self.room = Pages(0);
         if !self.scanning.is_on() {
             self.promised = Pages(0);
@@ -51,9 +53,8 @@ impl Steering {
                 let wanted = self.grant(now, reading, pass.is_first).max(pass.lost);
                 self.room_ahead(now, wanted)
             };
-            // The first pass of a series has shown that candidates are hotter than any victim.
-            let is_proven = self.scanning.is_proven();
-            let idle = if is_proven { self.victims.pages } else { self.certain };
+            // Doubtful candidates get no more room than this, and the rate allows no more.
+            let idle = if self.gap.is_short() { self.victims.pages } else { self.certain };
             self.room = wanted.min(idle).saturating_sub(reading.available);
         }
     }
@@ -80,7 +81,8 @@ impl Steering {
     fn room_within(&mut self, now: Timestamp, reading: &KernelReading, found: u64) -> Pages {
         let pass = self.scanning.present(&Counts::of(reading));
         let mut wanted = Pages(found);
-        if self.promised > Pages(0) && (pass.poisoned > 0 || self.rest.is_over(now)) {
+        let has_begun = pass.poisoned >= self.scan_of(reading).max(1);
+        if self.promised > Pages(0) && (has_begun || self.rest.is_over(now)) {
             wanted = wanted.max(std::mem::take(&mut self.promised));
             self.count_second(now, reading);
         }
@@ -98,8 +100,11 @@ impl Steering {
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
         if is_first && self.gap.is_short() {
-            let few = (total(reading) as f64 * scan::EVIDENCE).ceil() as u64;
-            self.granted = self.granted.min(Pages(few));
+            let few = (total(reading) as f64 * scan::EVIDENCE) as u64;
+            let units = (few / RATE_UNIT.0).max(1) * RATE_UNIT.0;
+            self.granted = self.granted.min(Pages(units));
+            self.count_second(now, reading);
+            return self.granted;
         }
         self.count_second(now, reading);
         Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)

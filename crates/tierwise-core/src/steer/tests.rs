@@ -315,8 +315,8 @@ fn short_gap_series_start_small() {
         assert!(course.scans);
         (course.rate.unwrap().0, steering.room().0)
     };
-    // A sixteenth of the fast tier.
-    assert_eq!([places(false), places(true)], [(40_000, 20_000), (6250, 6250)]);
+    // Whole megabytes, up to a sixteenth of the fast tier.
+    assert_eq!([places(false), places(true)], [(40_000, 20_000), (6144, 6144)]);
 }
 
 #[test]

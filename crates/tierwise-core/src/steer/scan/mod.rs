@@ -294,11 +294,6 @@ impl Scanning {
         self.counting
     }
 
-    /// True if a pass of the present series was judged, and pays.
-    pub(super) fn is_proven(&self) -> bool {
-        matches!(self.state, State::On { series, .. } if series.spent > 0.0)
-    }
-
     /// The counts since the present scan started; zero without one.
     pub(super) fn present(&self, now: &Counts) -> Counts {
         match &self.state {

@@ -67,7 +67,7 @@ use crate::units::{Pages, Timestamp};
 use gap::Gap;
 pub use gap::{FEW_IDLE, LONG_GAP, SHORT_GAP};
 use rest::ScanRest;
-use room::{PassView, RATE_UNIT};
+use room::PassView;
 pub use scan::Judgement;
 use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 pub use victims::{
@@ -231,6 +231,8 @@ pub struct Steering {
     counted: u64,
     /// The room to make when the present scan begins, if the kernel rests before it.
     promised: Pages,
+    /// The pages that may be promoted until then.
+    ahead: Pages,
     rest: ScanRest,
     /// Pages demoted by order, and the CPU time of that.
     copied: Pages,
@@ -275,6 +277,7 @@ impl Steering {
             granted: Pages(0),
             counted: 0,
             promised: Pages(0),
+            ahead: Pages(0),
             rest: ScanRest::default(),
             copied: Pages(0),
             copying: Duration::ZERO,
@@ -304,7 +307,7 @@ impl Steering {
     /// The kernel counts all candidates of a second against the rate, those of the pass before too.
     fn rate(&self) -> Option<Pages> {
         let counted = if self.scanning.is_on() { self.counted } else { 0 };
-        let most = if self.promised > Pages(0) { RATE_UNIT } else { Pages(u64::MAX) };
+        let most = if self.promised > Pages(0) { self.ahead } else { Pages(u64::MAX) };
         self.limit().map(|places| Pages(places.min(most).0.saturating_add(counted)))
     }
 

@@ -11,10 +11,11 @@
 //! rate, and room for as many, so that no candidate is left without a page: kswapd demoted a fifth
 //! of PageRank's fast pages for candidates that were none.
 //!
-//! Where the kernel rests before a scan (`super::rest`), little room is made ahead, and the rate
-//! allows no more. The rest is made when the scan begins, or when it should. A series that ends
-//! leaves no room: free pages that nothing is promoted to are lost fast memory. What kswapd leaves
-//! free is filled by a scan within the pause.
+//! Where the kernel rests before a later pass (`super::rest`), little room is made ahead, and the
+//! rate allows no more than is free. What is left is made when the scan begins, or when it should.
+//! Before the first pass all is made: it found 7,700 hot pages of stairs within a reading, and 250
+//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
+//! memory. What kswapd leaves free is filled by a scan within the pause.
 
 use super::scan::{self, Counts};
 use super::victims::total;
@@ -51,7 +52,8 @@ impl Steering {
                 self.room_within(now, reading, pass.found)
             } else {
                 let wanted = self.grant(now, reading, pass.is_first).max(pass.lost);
-                self.room_ahead(now, wanted)
+                self.promised = Pages(0);
+                if pass.is_first { wanted } else { self.room_ahead(now, reading, wanted) }
             };
             // Doubtful candidates get no more room than this, and the rate allows no more.
             let idle = if self.gap.is_short() { self.victims.pages } else { self.certain };
@@ -62,17 +64,21 @@ impl Steering {
     /// The free pages that a scan can fill in a pause: whole units of the rate, so that no
     /// candidate is left without a page, if the scan begins at once and pays.
     pub(super) fn spare(&self, now: Timestamp, reading: &KernelReading) -> Pages {
-        let pages = reading.available.0 / RATE_UNIT.0 * RATE_UNIT.0;
+        let pages = whole_units(reading.available);
         let pays = scan::fill_pays(&self.costs, self.share, self.threshold);
         let is_wanted = reading.slow > Pages(0) && pays && self.rest.is_over(now);
-        Pages(if is_wanted { pages } else { 0 })
+        if is_wanted { pages } else { Pages(0) }
     }
 
-    /// The room for a pass that starts, which is expected to promote so many pages: all, or a
-    /// little if the kernel rests before the scan.
-    fn room_ahead(&mut self, now: Timestamp, wanted: Pages) -> Pages {
-        self.promised = if self.rest.is_over(now) { Pages(0) } else { wanted };
-        if self.promised > Pages(0) { wanted.min(RATE_UNIT) } else { wanted }
+    /// The room for a later pass of a series, which is expected to promote so many pages: all, or a
+    /// little if the kernel rests before the scan. The rate then allows what is free.
+    fn room_ahead(&mut self, now: Timestamp, reading: &KernelReading, wanted: Pages) -> Pages {
+        if self.rest.is_over(now) {
+            return wanted;
+        }
+        self.promised = wanted;
+        self.ahead = whole_units(reading.available).max(RATE_UNIT);
+        wanted.min(RATE_UNIT)
     }
 
     /// The room within a pass that has found so many candidates since the last reading. What was
@@ -100,13 +106,17 @@ impl Steering {
     fn grant(&mut self, now: Timestamp, reading: &KernelReading, is_first: bool) -> Pages {
         self.granted = self.affordable();
         if is_first && self.gap.is_short() {
-            let few = (total(reading) as f64 * scan::EVIDENCE) as u64;
-            let units = (few / RATE_UNIT.0).max(1) * RATE_UNIT.0;
-            self.granted = self.granted.min(Pages(units));
+            let few = Pages((total(reading) as f64 * scan::EVIDENCE) as u64);
+            self.granted = self.granted.min(whole_units(few).max(RATE_UNIT));
             self.count_second(now, reading);
             return self.granted;
         }
         self.count_second(now, reading);
         Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)
     }
+}
+
+/// So many pages as whole units of the rate.
+fn whole_units(pages: Pages) -> Pages {
+    Pages(pages.0 / RATE_UNIT.0 * RATE_UNIT.0)
 }

@@ -55,8 +55,14 @@ impl Steering {
                 self.promised = Pages(0);
                 if pass.is_first { wanted } else { self.room_ahead(now, reading, wanted) }
             };
-            // Doubtful candidates get no more room than this, and the rate allows no more.
-            let idle = if self.gap.is_short() { self.victims.pages } else { self.certain };
+            let idle = if self.scanning.is_by_chance() {
+                RATE_UNIT
+            } else if self.gap.is_short() {
+                // Places and the rate limit what doubtful candidates displace.
+                self.victims.pages
+            } else {
+                self.certain
+            };
             self.room = wanted.min(idle).saturating_sub(reading.available);
         }
     }
@@ -110,6 +116,9 @@ impl Steering {
             self.granted = self.granted.min(whole_units(few).max(RATE_UNIT));
             self.count_second(now, reading);
             return self.granted;
+        }
+        if self.scanning.is_by_chance() {
+            self.granted = self.granted.min(whole_units(reading.available).max(RATE_UNIT));
         }
         self.count_second(now, reading);
         Pages((reading.slow.0 as f64 * self.share) as u64).min(self.granted)

@@ -29,10 +29,11 @@
 //! displace none: memory that kswapd has freed is used again. `h` is the part of the candidates
 //! that chance does not explain, where victims may be idle by chance, too (`super::chance`), and
 //! else 1: the others are worth no displaced page. While the gain is at least the cost, another
-//! pass follows. Before it, as many idle pages are demoted as candidates found no free page in the
-//! last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time since
-//! the last: the loss is what the pass took less what its pages save. If many more fast pages are
-//! idle than before, the workload has changed, and the next series starts when it is five times
+//! pass follows, and where chance is possible until all slow memory was scanned: the hot pages may
+//! be in the rest of it. Before it, as many idle pages are demoted as candidates found no free page
+//! in the last pass. Otherwise the next series starts when the loss is [`MAX_SCANNING`] of the time
+//! since the last: the loss is what the pass took less what its pages save. If many more fast pages
+//! are idle than before, the workload has changed, and the next series starts when it is five times
 //! that part, unless the promoted pages were soon idle (`pause`): a workload that changes faster is
 //! not worth following. If a quarter of the tier becomes idle within a pass, and most of that was
 //! in use before the series, the next series follows at once.
@@ -136,6 +137,8 @@ struct Series {
     used: f64,
     /// CPU time in seconds of its passes.
     spent: f64,
+    /// Pages that its passes poisoned.
+    poisoned: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -184,6 +187,11 @@ pub(super) struct Conditions {
 }
 
 impl Conditions {
+    /// True if so many poisoned pages are a scan of the tenants' slow memory.
+    fn is_scan(&self, poisoned: u64) -> bool {
+        poisoned as f64 >= self.slow.0 as f64 * COMPLETE
+    }
+
     /// True if there are pages to promote, and enough places for them.
     fn has_work(&self) -> bool {
         let enough = (self.fast.0 as f64 * EVIDENCE).max(1.0);
@@ -294,6 +302,13 @@ impl Scanning {
         self.counting
     }
 
+    /// True if chance explains all candidates of the present series' last pass. The next one fills
+    /// free pages.
+    pub(super) fn is_by_chance(&self) -> bool {
+        let is_judged = matches!(self.state, State::On { series, .. } if series.spent > 0.0);
+        is_judged && self.judgement.is_some_and(|judgement| judgement.hot <= 0.0)
+    }
+
     /// The counts since the present scan started; zero without one.
     pub(super) fn present(&self, now: &Counts) -> Counts {
         match &self.state {
@@ -362,7 +377,12 @@ impl Scanning {
                 if self.has_gained {
                     self.counting = MAX_SCANNING;
                 }
-                self.state = if of.has_work() && (pays || of.is_longer) {
+                series.poisoned = series.poisoned.saturating_add(pass.poisoned);
+                let is_longer = of.is_longer && found.hot > 0.0;
+                // Hot pages may be in the part of the memory that is not scanned yet.
+                let is_part = of.doubts_heat && !of.is_scan(series.poisoned);
+                let goes_on = is_longer || is_part && pass.poisoned > 0;
+                self.state = if of.has_work() && (pays || goes_on) {
                     State::On { since: now, counts, series, scanned: None, full: None }
                 } else {
                     if !self.has_gained {
@@ -400,7 +420,7 @@ impl Scanning {
             }
             State::Fill { since, counts: first, places, pause } => {
                 let found = counts.since(&first);
-                let is_scanned = found.poisoned as f64 >= of.slow.0 as f64 * COMPLETE;
+                let is_scanned = of.is_scan(found.poisoned);
                 if found.candidates >= places.0 || is_scanned || now.since(since) >= MAX_FILL {
                     self.state = State::Off(pause);
                 }
@@ -420,7 +440,7 @@ impl Scanning {
             return Step::None;
         };
         let pass = counts.since(first);
-        let is_complete = pass.poisoned as f64 >= of.slow.0 as f64 * COMPLETE;
+        let is_complete = of.is_scan(pass.poisoned);
         if scanned.is_none() && (is_complete || now.since(*since) >= MAX_PASS) {
             *scanned = Some(now);
         }
@@ -445,7 +465,7 @@ impl Scanning {
 
 impl Series {
     fn new(idle: Pages) -> Self {
-        Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0 }
+        Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0, poisoned: 0 }
     }
 
     /// True if so many more pages are idle that the workload has changed within the last pass, and

@@ -286,3 +286,22 @@ fn series_without_places_earns_its_cost_first() {
     let cost = 2000.0 * 5e-6 + 2.0 * 50.0 * 2.5e-6;
     assert_eq!((scanning.is_on(), scanning.pause()), (false, Duration::from_secs_f64(cost / 0.01)));
 }
+
+#[test]
+fn chance_in_a_part_is_no_answer() {
+    let goes_on = |poisoned| {
+        let of = Conditions { doubts_heat: true, ..of(400) };
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), Counts::default(), &of, true);
+        // All pages have their faults within a tenth, so candidates are no hotter than others.
+        let pass = Counts { poisoned, faults: poisoned, candidates: 800, ..Counts::default() };
+        scanning.update(tenth(1), pass, &of, false);
+        scanning.update(tenth(2), pass, &of, false);
+        assert!(scanning.wants_count());
+        scanning.update(tenth(3), pass, &of, true);
+        assert!(scanning.judgement().unwrap().hot < 0.01);
+        scanning.is_on()
+    };
+    // Of 9000 slow pages.
+    assert_eq!([goes_on(5000), goes_on(9000)], [true, false]);
+}

@@ -162,6 +162,13 @@ enum State {
     Fill { since: Timestamp, counts: Counts, places: Pages, pause: Pause },
 }
 
+impl State {
+    /// A pass that starts.
+    fn started(since: Timestamp, counts: Counts, series: Series) -> Self {
+        Self::On { since, counts, series, scanned: None, full: None }
+    }
+}
+
 /// The conditions of a pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conditions {
@@ -354,8 +361,7 @@ impl Scanning {
             State::Judge { first, pass, mut series, .. } if is_fresh => {
                 if of.has_work() && series.has_missed_a_change(of) {
                     let series = Series::new(of.idle);
-                    self.state =
-                        State::On { since: now, counts, series, scanned: None, full: None };
+                    self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
                 let before = series.idle.min(of.idle);
@@ -383,7 +389,7 @@ impl Scanning {
                 let is_part = of.doubts_heat && !of.is_scan(series.poisoned);
                 let goes_on = is_longer || is_part && pass.poisoned > 0;
                 self.state = if of.has_work() && (pays || goes_on) {
-                    State::On { since: now, counts, series, scanned: None, full: None }
+                    State::started(now, counts, series)
                 } else {
                     if !self.has_gained {
                         self.count_less();
@@ -401,8 +407,7 @@ impl Scanning {
             State::Off(mut pause) if is_fresh => {
                 if pause.ends(now, of) {
                     let series = Series::new(of.idle);
-                    self.state =
-                        State::On { since: now, counts, series, scanned: None, full: None };
+                    self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
                 if pause.may_end(now) {

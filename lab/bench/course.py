@@ -9,6 +9,7 @@ from tierguest.cgroup import Cgroup
 from tierguest.files import read, table
 from tierguest.truth import Truth
 
+from .kdamonds import Kdamonds
 from .measure import MOVES, demotions, run_seconds
 
 MIB = 1 << 20
@@ -61,8 +62,8 @@ class Hot:
 class Course:
     """Records points inside a `with` block."""
 
-    def __init__(self, group: Cgroup, truth: Truth) -> None:
-        self._group, self._truth = group, truth
+    def __init__(self, group: Cgroup, truth: Truth, kdamonds: Kdamonds) -> None:
+        self._group, self._truth, self._kdamonds = group, truth, kdamonds
         self._began = time.monotonic()
         self._before = truth.user_misses()
         self._moved_before = _moved()
@@ -92,6 +93,7 @@ class Course:
 
     def _record(self) -> None:
         while not self._done.wait(EVERY_S):
+            self._kdamonds.sample()
             point = self._point()
             # The empty memory of a program that has ended is not a part of its course.
             if self._group.processes():

@@ -14,6 +14,7 @@ from tierguest.files import read
 from .course import node_mib, watermarks_mib
 from .daemon import start_daemon
 from .hosts import prepare
+from .kdamonds import Kdamonds
 from .measure import counts
 from .mix_run import MIB, start_batch
 from .mix_watch import MixWatch
@@ -30,11 +31,13 @@ DAEMONS = {
 
 def one(guest: Guest, number: int, policy: str, spy: Path | None) -> dict[str, Any]:
     """Runs so many tenants under a policy, and returns the measurements."""
-    with contextlib.chdir(guest.directory):
-        return _one(guest, number, policy, spy)
+    with contextlib.chdir(guest.directory), Kdamonds() as kdamonds:
+        return _one(guest, number, policy, spy, kdamonds)
 
 
-def _one(guest: Guest, number: int, policy: str, spy: Path | None) -> dict[str, Any]:
+def _one(
+    guest: Guest, number: int, policy: str, spy: Path | None, kdamonds: Kdamonds
+) -> dict[str, Any]:
     kernel = None if policy in DAEMONS else POLICIES[policy]
     if kernel is None or kernel.ballast:
         prepare(guest, "equal", LEFT_MIB)
@@ -43,9 +46,9 @@ def _one(guest: Guest, number: int, policy: str, spy: Path | None) -> dict[str, 
     groups = {name: tenant.group for name, tenant in tenants.items()}
     at_start = {name: group.on_nodes() for name, group in groups.items()}
     truth = guest.truth()
-    before = counts(truth, [])
+    before = counts(truth, kdamonds, [])
     progress = {name: tenant.progress for name, tenant in tenants.items() if tenant.progress}
-    watch = MixWatch(groups, progress, {}, truth)
+    watch = MixWatch(groups, progress, {}, truth, kdamonds)
     for tenant in tenants.values():
         tenant.process.signal(signal.SIGCONT)
     daemon: Tierwised | None = None
@@ -57,7 +60,7 @@ def _one(guest: Guest, number: int, policy: str, spy: Path | None) -> dict[str, 
         kernel.start(guest, first.group, first.process.pid)
     with watch:
         time.sleep(RUN_S)
-        after = counts(truth, [daemon.pid] if daemon else [])
+        after = counts(truth, kdamonds, [daemon.pid] if daemon else [])
     assert not daemon or daemon.running(), f"tierwised ended: {daemon.printed() if daemon else ''}"
     for name, tenant in tenants.items():
         assert tenant.process.running(), f"{name} ended: {tenant.process.printed()}"

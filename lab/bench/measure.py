@@ -10,9 +10,11 @@ from tierguest.files import table
 from tierguest.program import processor_seconds
 from tierguest.truth import Truth
 
-# The kernel's threads that work for tiering: reclaim and demotion, DAMON, and compaction, which
-# moves need.
-THREADS = ("kswapd", "kdamond", "kcompactd")
+from .kdamonds import Kdamonds
+
+# The kernel's threads that work for tiering as long as it runs: reclaim and demotion, and
+# compaction, which moves need. DAMON's threads end (kdamonds.py).
+THREADS = ("kswapd", "kcompactd")
 MOVES = {"migrated": "pgmigrate_success", "promoted": "pgpromote_success"}
 # Counters of the kernel's own tiering: sampling, faults, candidates, reclaim, failed moves.
 COUNTERS = (
@@ -50,12 +52,15 @@ class Counts:
     promoted: int
     demoted: int
     threads: dict[int, float]
-    """CPU seconds of the kernel's threads, by thread id. The time of a thread that ends is lost."""
+    """CPU seconds of the kernel's threads that do not end, by thread id."""
+    kdamonds: float
+    """CPU seconds of DAMON's threads, together."""
     processes: dict[int, float]
     """CPU seconds of the processes that tier, by process id."""
 
     def since(self, before: "Counts") -> dict[str, object]:
         """Returns the differences from an earlier count."""
+        kdamonds = self.kdamonds - before.kdamonds
         return {
             "seconds": self.seconds - before.seconds,
             "misses": [now - then for now, then in zip(self.misses, before.misses, strict=True)],
@@ -66,7 +71,8 @@ class Counts:
             "migrated_pages": self.migrated - before.migrated,
             "promoted_pages": self.promoted - before.promoted,
             "demoted_pages": self.demoted - before.demoted,
-            "kernel_cpu_s": used(self.threads, before.threads),
+            "kernel_cpu_s": used(self.threads, before.threads) + kdamonds,
+            "kdamond_cpu_s": kdamonds,
             "daemon_cpu_s": used(self.processes, before.processes),
         }
 
@@ -82,7 +88,7 @@ def demotions(vmstat: Mapping[str, int]) -> int:
     return sum(vmstat.get(name, 0) for name in DEMOTIONS)
 
 
-def counts(truth: Truth, processes: list[int]) -> Counts:
+def counts(truth: Truth, kdamonds: Kdamonds, processes: list[int]) -> Counts:
     """Returns the counts so far; `processes` are daemons that tier."""
     vmstat = table("/proc/vmstat")
     return Counts(
@@ -94,6 +100,7 @@ def counts(truth: Truth, processes: list[int]) -> Counts:
         promoted=vmstat.get(MOVES["promoted"], 0),
         demoted=demotions(vmstat),
         threads=tiering_threads(),
+        kdamonds=kdamonds.sample(),
         processes={pid: processor_seconds(pid) for pid in processes},
     )
 
@@ -113,8 +120,7 @@ def run_seconds(pids: Iterable[int], proc: Path = Path("/proc")) -> list[float]:
 
 
 def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
-    """Returns the CPU seconds of the kernel's threads that work for tiering, which it finds by
-    their names."""
+    """Returns the CPU seconds of the kernel's threads of these names."""
     found = {}
     for directory in proc.iterdir():
         if not directory.name.isdigit():
@@ -123,7 +129,6 @@ def tiering_threads(proc: Path = Path("/proc")) -> dict[int, float]:
             if (directory / "comm").read_text().startswith(THREADS):
                 found[int(directory.name)] = processor_seconds(int(directory.name), proc)
         except (FileNotFoundError, ProcessLookupError):
-            # The thread ended between the listing and the reading, as DAMON's does when its target
-            # ends.
+            # A process ended between the listing and the reading.
             continue
     return found

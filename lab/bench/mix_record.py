@@ -24,6 +24,8 @@ class MixRecord:
     resident_mib: Mapping[str, float]
     fast_mib_at_start: Mapping[str, float]
     free_mib_at_start: float
+    kdamond_cpu_s: float = 0.0
+    """DAMON's part of kernel_cpu_s; 0 in records from before it was counted."""
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
     vmstat: Mapping[str, int] = field(default_factory=dict)
 

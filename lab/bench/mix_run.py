@@ -17,6 +17,7 @@ from tierguest.wait import wait_until
 
 from .course import node_mib, watermarks_mib
 from .hosts import prepare
+from .kdamonds import Kdamonds
 from .measure import counts
 from .mix import BATCH, FIRST, LEFT_MIB, SERVICES, SHARES, STEP_S, Batch, Service, above
 from .mix_policies import DAEMONS, start_daemon
@@ -45,12 +46,16 @@ def one(
     """Runs the ramp under a policy, and returns the measurements. Without SLOs no request is above
     one. `spy` is a file for the daemon's view of each second; asking for it takes the guest's
     time."""
-    with contextlib.chdir(guest.directory):
-        return _one(guest, policy, slos_us, spy)
+    with contextlib.chdir(guest.directory), Kdamonds() as kdamonds:
+        return _one(guest, policy, slos_us, spy, kdamonds)
 
 
 def _one(
-    guest: Guest, policy: str, slos_us: Mapping[str, float], spy: Path | None
+    guest: Guest,
+    policy: str,
+    slos_us: Mapping[str, float],
+    spy: Path | None,
+    kdamonds: Kdamonds,
 ) -> dict[str, Any]:
     kernel = None if policy in DAEMONS else POLICIES[policy]
     if kernel is None or kernel.ballast:
@@ -63,10 +68,10 @@ def _one(
     groups = {name: tenant.group for name, tenant in tenants.items()}
     at_start = {name: group.on_nodes() for name, group in groups.items()}
     truth = guest.truth()
-    before = counts(truth, [])
+    before = counts(truth, kdamonds, [])
     clients = {service.name: guest.start(*FIRST, *service.ramp()) for service in SERVICES}
     progress = {name: one.progress for name, one in tenants.items() if one.progress}
-    watch = MixWatch(groups, progress, clients, truth)
+    watch = MixWatch(groups, progress, clients, truth, kdamonds)
     for batch in BATCH:
         tenants[batch.name].process.signal(signal.SIGCONT)
     daemon: Tierwised | None = None
@@ -79,7 +84,7 @@ def _one(
         for name, client in clients.items():
             status = client.wait(WORK_S)
             assert status == 0, f"{name}'s client: status {status}: {client.printed()[-2000:]}"
-        after = counts(truth, [daemon.pid] if daemon else [])
+        after = counts(truth, kdamonds, [daemon.pid] if daemon else [])
     assert not daemon or daemon.running(), f"tierwised ended: {daemon.printed() if daemon else ''}"
     return {
         **after.since(before),

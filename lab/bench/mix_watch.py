@@ -15,6 +15,7 @@ from tierguest.program import Program
 from tierguest.truth import Truth
 
 from .course import EVERY_S, node_mib
+from .kdamonds import Kdamonds
 
 MIB = 1 << 20
 # The daemon writes a snapshot within this time even where services leave it little of the CPU.
@@ -30,9 +31,10 @@ class MixWatch:
         progress: Mapping[str, Path],
         clients: Mapping[str, Program],
         truth: Truth,
+        kdamonds: Kdamonds,
     ) -> None:
         self._groups, self._progress, self._clients = groups, progress, clients
-        self._truth = truth
+        self._truth, self._kdamonds = truth, kdamonds
         self._began = time.monotonic()
         self._before = truth.user_misses()
         self._points: list[dict[str, Any]] = []
@@ -66,6 +68,7 @@ class MixWatch:
     def _follow(self) -> None:
         try:
             while not self._done.wait(EVERY_S):
+                self._kdamonds.sample()
                 # Read without a daemon too, so that it takes the same time under every policy.
                 seconds = self._new_seconds()
                 if self._control and self._control.exists():

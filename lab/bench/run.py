@@ -16,6 +16,7 @@ from tierguest.wait import wait_until
 
 from .course import Course, node_mib, watermarks_mib
 from .hosts import prepare
+from .kdamonds import Kdamonds
 from .measure import Counts, counts, run_seconds
 from .policies import Policy
 from .programs import SOCKET, Program
@@ -68,11 +69,13 @@ class Filled:
 def one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
     """Runs a program on a host in this state, and returns the measurements. Raises AssertionError
     if the program failed or the daemon ended."""
-    with contextlib.chdir(guest.directory):
-        return _one(guest, program, policy, host)
+    with contextlib.chdir(guest.directory), Kdamonds() as kdamonds:
+        return _one(guest, program, policy, host, kdamonds)
 
 
-def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str, object]:
+def _one(
+    guest: Guest, program: Program, policy: Policy, host: str, kdamonds: Kdamonds
+) -> dict[str, object]:
     group = guest.cgroup("bench")
     if policy.ballast:
         prepare(guest, host, program.left_mib)
@@ -81,14 +84,14 @@ def _one(guest: Guest, program: Program, policy: Policy, host: str) -> dict[str,
     at_start = group.on_nodes()
     threads = run_seconds(group.processes())
     truth = guest.truth()
-    before = counts(truth, [])
-    course = Course(group, truth)
+    before = counts(truth, kdamonds, [])
+    course = Course(group, truth, kdamonds)
     worker = _go(guest, program, filled)
     daemon = policy.start(guest, group, filled.pid)
     try:
         with course:
             status = worker.wait(WORK_S)
-            after = counts(truth, [daemon.pid] if daemon else [])
+            after = counts(truth, kdamonds, [daemon.pid] if daemon else [])
         assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.printed()}"
         assert not daemon or daemon.running(), (
             f"tierwised ended: {daemon.printed() if daemon else ''}"

@@ -46,6 +46,8 @@ class Run:
     printed: Mapping[str, float]
     host: str = "equal"
     """The state of the fast node before the run (bench/hosts.py)."""
+    kdamond_cpu_s: float = 0.0
+    """DAMON's part of kernel_cpu_s; 0 in records from before it was counted."""
     user_misses: tuple[int, ...] = ()
     """The misses by node, without the kernel's."""
     free_mib_at_start: float = 0.0

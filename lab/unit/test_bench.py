@@ -39,8 +39,8 @@ RUNS_OF_ONE = [BOUND, RUN, TIERWISE, replace(RUN, seconds=12.6), replace(TIERWIS
 
 class Records(unittest.TestCase):
     def test_the_host_reads_what_a_guest_reports(self) -> None:
-        before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, {})
-        after = Counts(13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, {7: 0.5})
+        before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, 1.0, {})
+        after = Counts(13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, 1.5, {7: 0.5})
         points = [{"seconds": 0.0, "fast_mib": 42.0}]
         course = Mock(points=lambda: points, hot=lambda: [])
         room = {"MemFree": 9.0, "FilePages": 4.0}
@@ -49,6 +49,7 @@ class Records(unittest.TestCase):
         run = Run.of(json.loads(json.dumps({**words, **reported})))
         self.assertEqual((run.host, run.seconds, run.misses), ("used", 12.0, (30, 70)))
         self.assertEqual((run.resident_mib, run.fast_mib_at_end), (128.0, 42.0))
+        self.assertEqual((run.kernel_cpu_s, run.kdamond_cpu_s), (0.75, 0.5))
         self.assertEqual((run.vmstat["pgfault"], run.printed["p99_us"]), (5, 41.6))
 
 
@@ -172,13 +173,13 @@ class Watermarks(unittest.TestCase):
 
 
 class Threads(unittest.TestCase):
-    def test_an_ended_thread_is_left_out(self) -> None:
+    def test_threads_that_do_not_end_count(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             proc = Path(directory)
-            for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash")):
+            for pid, name in ((7, "kswapd0"), (8, "kdamond.0"), (9, "bash"), (10, "kcompactd1")):
                 (proc / str(pid)).mkdir()
                 (proc / str(pid) / "comm").write_text(name)
-            # DAMON's ended thread has a name and no times.
+            # A thread that has just ended has a name and no times.
             times = " ".join(["0"] * 11 + ["3", "2"])
             (proc / "7" / "stat").write_text(f"7 (kswapd0) {times}")
             self.assertEqual(tiering_threads(proc), {7: 5 / os.sysconf("SC_CLK_TCK")})

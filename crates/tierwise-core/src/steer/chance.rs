@@ -41,6 +41,8 @@ pub(super) struct FaultWaits {
     time: f64,
     /// The faults since then between counts in which no page was poisoned, and the page seconds.
     settled: (f64, f64),
+    /// The same since the end of the pass.
+    late: (f64, f64),
 }
 
 impl FaultWaits {
@@ -79,8 +81,10 @@ impl FaultWaits {
                 (waited(&before), waited(&counts), now.since(at).as_secs_f64());
             self.time += (then + still) / 2.0 * seconds;
             if counts.poisoned == before.poisoned {
-                self.settled.0 += (then - still).max(0.0);
-                self.settled.1 += mean_of_decay(then, still) * seconds;
+                for sum in [&mut self.settled, &mut self.late] {
+                    sum.0 += (then - still).max(0.0);
+                    sum.1 += mean_of_decay(then, still) * seconds;
+                }
             }
         }
     }
@@ -90,14 +94,24 @@ impl FaultWaits {
         (self.time, self.settled) = (0.0, (0.0, 0.0));
     }
 
+    /// Ends the pass: the kernel promotes nothing more.
+    pub(super) fn end(&mut self) {
+        self.late = (0.0, 0.0);
+    }
+
+    /// The accesses per second of the pages that still wait, by their faults since the pass ended;
+    /// `None` after few. Promotions take the program's time, so the rate within a pass is too low.
+    pub(super) fn late_rate(&self) -> Option<f64> {
+        rate_of(self.late)
+    }
+
     /// Judges the candidates of the pass that started last, by its counts.
     pub(super) fn judge(&self, pass: &Counts, threshold: Duration) -> HotShare {
         let (found, seconds) = (pass.candidates as f64, threshold.as_secs_f64());
         let late = pass.faults.saturating_sub(pass.candidates) as f64;
         let time = self.time.max(late * seconds).max(f64::MIN_POSITIVE);
         let (mut chance, mut rate) = (0.0, 0.0);
-        let (faults, waited) = self.settled;
-        let settled = (faults >= ENOUGH_FAULTS).then_some(faults / waited);
+        let settled = rate_of(self.settled);
         for _ in 0..REPETITIONS {
             rate = settled.unwrap_or((late + chance) / time);
             let cold = pass.poisoned as f64 - found + chance;
@@ -106,6 +120,11 @@ impl FaultWaits {
         let hot = if found > 0.0 { 1.0 - chance / found } else { 1.0 };
         HotShare { hot, cold_rate: rate }
     }
+}
+
+/// The rate of so many faults in so many page seconds; `None` for few.
+fn rate_of((faults, waited): (f64, f64)) -> Option<f64> {
+    (faults >= ENOUGH_FAULTS).then_some(faults / waited)
 }
 
 /// The mean of a number that decays exponentially from `then` to `still`.

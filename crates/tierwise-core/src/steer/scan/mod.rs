@@ -228,12 +228,15 @@ pub(super) struct Scanning {
     counting: f64,
     waiting: FaultWaits,
     judgement: Option<Judgement>,
+    /// Accesses per second of the pages that were slow when the last pass was judged, if known.
+    late_rate: Option<f64>,
 }
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (state, waiting) = (State::Off(Pause::NONE), FaultWaits::default());
-        Self { costs, state, has_gained: false, counting: MAX_COUNTING, waiting, judgement: None }
+        let (has_gained, counting, judgement, late_rate) = (false, MAX_COUNTING, None, None);
+        Self { costs, state, has_gained, counting, waiting, judgement, late_rate }
     }
 
     pub(super) fn set_costs(&mut self, costs: SteeringCosts) {
@@ -297,6 +300,12 @@ impl Scanning {
 
     pub(super) fn judgement(&self) -> Option<Judgement> {
         self.judgement
+    }
+
+    /// Accesses per second of the pages that were slow when the last pass was judged; `None` if few
+    /// of them were accessed.
+    pub(super) fn late_rate(&self) -> Option<f64> {
+        self.late_rate
     }
 
     /// True if the last series has gained.
@@ -376,6 +385,7 @@ impl Scanning {
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = Judgement::new(&self.costs, &pass, found, series.effect, of);
                 self.judgement = Some(judgement);
+                self.late_rate = self.waiting.late_rate();
                 series.spent += judgement.spent;
                 let pays = judgement.gain >= judgement.cost;
                 let cpus = self.costs.cpus;
@@ -464,6 +474,7 @@ impl Scanning {
         }
         let (first, series, took) = (*first, *series, now.since(*since));
         self.state = State::Judge { first, pass, took, series };
+        self.waiting.end();
         Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
     }
 }

@@ -40,6 +40,8 @@ PARTS = (0.25, 0.5, 1.0)
 KNOWN = 0.5
 # The bench's oracle knows parts of this length, and its steady state is the last third.
 PART, STEADY = 2.0, 2 / 3
+# The part of the oracle's share that the bench aims at.
+NEAR = 0.9
 PAGES_PER_MIB = 256
 
 
@@ -179,12 +181,13 @@ def print_row(record: dict, recordings: Path) -> None:
     for period, threshold, part in product(PERIODS, THRESHOLDS, PARTS):
         seconds, served = replay(program, period, threshold, part)
         found.append((seconds, served[steady:].sum() / best[steady:].sum(), period, threshold))
-    fastest, closest = min(found), max(found, key=lambda one: one[1])
+    fastest = min(found)
+    near = min((one for one in found if one[1] >= NEAR), default=None)
     ours = ", ".join(f"{run['seconds']:.2f}" for run in runs["tierwise"])
     print(
         f"| {name} | {mean(run['seconds'] for run in runs['first-touch']):.2f} | {ours} "
         f"| {fastest[0]:.2f} | {fastest[1]:.0%} | {fastest[2]:g} s, {fastest[3]:g} s "
-        f"| {closest[0]:.2f} | {closest[1]:.0%} | {closest[2]:g} s, {closest[3]:g} s |",
+        f"| {f'{near[0]:.2f} | {near[2]:g} s, {near[3]:g} s' if near else '- | -'} |",
         flush=True,
     )
 
@@ -196,9 +199,9 @@ def main() -> None:
         sys.exit(2)
     print(
         "| program | first touch | tierwise | fastest | of the oracle | period, threshold "
-        "| nearest to the oracle | of the oracle | period, threshold |"
+        f"| fastest with {NEAR:.0%} | period, threshold |"
     )
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
     for file in sys.argv[2:]:
         for record in json.loads(Path(file).read_text()):
             print_row(record, Path(sys.argv[1]))

@@ -69,11 +69,12 @@ impl Steering {
     pub(super) fn leave_less_to_chance(&mut self, slow: Pages) {
         let rate = self.scanning.late_rate().filter(|_| !self.gap.is_short());
         let (places, slow) = (self.affordable().0 as f64, slow.0 as f64);
-        self.by_chance = rate.filter(|_| places < slow).map(|rate| {
+        let most = rate.filter(|_| places < slow).map(|rate| {
             let seconds = -(-BY_CHANCE * places / slow).ln_1p() / rate;
             Duration::from_secs_f64(seconds.min(1.0)).clamp(LEAST_BY_CHANCE, MAX_THRESHOLD)
         });
-        if let Some(most) = self.by_chance.filter(|&most| most < self.threshold) {
+        self.by_chance = most.filter(|&most| most < self.threshold);
+        if let Some(most) = self.by_chance {
             self.threshold = most;
             // Fewer pages are candidates than with the last threshold: as many as there are places.
             self.share = self.share.min(places / slow);

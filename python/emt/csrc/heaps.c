@@ -34,6 +34,7 @@ int heaps_reserve(size_t bytes, bool fine)
         }
         if (error == 0) {
             heaps.each_bytes = bytes;
+            heaps.interpreter = PyInterpreterState_Main();
             heaps.start = start;
             return 0;
         }

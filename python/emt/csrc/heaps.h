@@ -10,12 +10,14 @@
 /* What a thread may ask for: none, as ever, or a heap. */
 enum { DEFAULT, COLD, HOT, HEAP_TIERS };
 #define HEAPS (HEAP_TIERS - COLD)
+_Static_assert(HEAPS == 2, "heaps_region tells two apart");
 
-/* One compare finds a block's heap: the regions are neighbours, of equal size. */
+/* One compare tells if a heap has a block, and a second one which: the regions are neighbours. */
 struct heaps {
     uintptr_t start;
-    size_t bytes; /* of all heaps; 0: there are none */
+    size_t bytes; /* of both heaps; 0: there are none */
     size_t each_bytes;
+    PyInterpreterState *interpreter; /* the main one, whose objects they have */
     struct region regions[HEAPS];
     struct bins bins[HEAPS];
 };
@@ -30,7 +32,7 @@ static inline bool heaps_have(const void *block)
 /* The region of a block that a heap has. */
 static inline struct region *heaps_region(const void *block)
 {
-    return &heaps.regions[((uintptr_t)block - heaps.start) / heaps.each_bytes];
+    return &heaps.regions[(uintptr_t)block - heaps.start >= heaps.each_bytes];
 }
 
 /* Reserves the heaps' addresses, `bytes` for each or fewer. They have no blocks before

@@ -4,13 +4,14 @@
 #include "wanted.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 
 static const PyMemAllocatorDomain ids[DOMAINS] = {PYMEM_DOMAIN_MEM, PYMEM_DOMAIN_OBJ,
                                                   PYMEM_DOMAIN_RAW};
 /* Calls of the hooks while nothing asks, after which they are taken away: a program that opens
  * blocks often keeps them. */
 #define IDLE_CALLS 10000u
-static unsigned idle_calls;
+static _Atomic unsigned idle_calls;
 
 /* What the domains had before the heaps, and which of them are hooked. */
 static PyMemAllocatorEx first[DOMAINS];
@@ -89,21 +90,39 @@ void hooks_start(void)
     }
 }
 
+/* True if what a domain allocates reaches its hook. Programs may open a block for each object, and
+ * PyMem_GetAllocator takes a lock since 3.13. */
+static bool reached(void *(*allocate)(size_t), void (*release)(void *))
+{
+    probing = true;
+    void *block = allocate(1);
+    bool found = !probing;
+    probing = false;
+    if (block != NULL) {
+        release(block);
+    }
+    return found;
+}
+
 void hooks_needed(void)
 {
-    idle_calls = IDLE_CALLS;
-    hook(MEM);
-    hook(OBJ);
+    atomic_store_explicit(&idle_calls, IDLE_CALLS, memory_order_relaxed);
+    if (!reached(PyMem_Malloc, PyMem_Free)) {
+        hook(MEM);
+    }
+    if (!reached(PyObject_Malloc, PyObject_Free)) {
+        hook(OBJ);
+    }
 }
 
 void hooks_idle(void)
 {
-    if (main_state() == NULL) {
-        return;
-    }
-    if (idle_calls > 0) {
-        idle_calls--;
-    } else {
+    /* Not one operation, which would cost more: if another interpreter, which has a lock of its
+     * own, counts at the same time, one call is not counted. */
+    unsigned left = atomic_load_explicit(&idle_calls, memory_order_relaxed);
+    if (left > 0) {
+        atomic_store_explicit(&idle_calls, left - 1, memory_order_relaxed);
+    } else if (main_state() != NULL) {
         unhook(MEM);
         unhook(OBJ);
     }

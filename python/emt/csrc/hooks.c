@@ -77,24 +77,37 @@ static void __attribute__((noinline)) give_back(void *block)
     region_free(region, bins_of(region, block), block);
 }
 
-/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's,
- * and is passed on. */
+_Thread_local bool probing __attribute__((tls_model("initial-exec")));
+
+/* Calls while nothing asks. They are functions of their own, so that hooks save no registers. */
+
+static void *__attribute__((noinline)) pass_malloc(const PyMemAllocatorEx *else_by, size_t size)
+{
+    if (probing) {
+        probing = false;
+        return NULL;
+    }
+    hooks_idle();
+    return else_by->malloc(else_by->ctx, size);
+}
+
+static void *__attribute__((noinline)) pass_calloc(const PyMemAllocatorEx *else_by, size_t count,
+                                                   size_t size)
+{
+    hooks_idle();
+    return else_by->calloc(else_by->ctx, count, size);
+}
+
+/* The hooks of MEM and OBJ, which are there while something asks. The context is the original's. */
 #define HOOKS(domain)                                                                              \
-    static void *malloc_##domain(void *context, size_t size)                                       \
+    static void *malloc_##domain(void *Py_UNUSED(context), size_t size)                            \
     {                                                                                              \
-        if (asking != 0) {                                                                         \
-            return take(&original[domain], size);                                                  \
-        }                                                                                          \
-        hooks_idle();                                                                              \
-        return original[domain].malloc(context, size);                                             \
+        return asking != 0 ? take(&original[domain], size) : pass_malloc(&original[domain], size); \
     }                                                                                              \
-    static void *calloc_##domain(void *context, size_t count, size_t size)                         \
+    static void *calloc_##domain(void *Py_UNUSED(context), size_t count, size_t size)              \
     {                                                                                              \
-        if (asking != 0) {                                                                         \
-            return take_zero(&original[domain], count, size);                                      \
-        }                                                                                          \
-        hooks_idle();                                                                              \
-        return original[domain].calloc(context, count, size);                                      \
+        return asking != 0 ? take_zero(&original[domain], count, size)                             \
+                           : pass_calloc(&original[domain], count, size);                          \
     }                                                                                              \
     static void *realloc_##domain(void *context, void *block, size_t size)                         \
     {                                                                                              \

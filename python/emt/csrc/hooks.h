@@ -16,6 +16,10 @@ extern const PyMemAllocatorEx hooks[DOMAINS];
 /* The allocators below the hooks. */
 extern PyMemAllocatorEx original[DOMAINS];
 
+/* This thread's next `malloc` of MEM or OBJ while nothing asks only shows that the hook is there:
+ * it ends this and returns NULL. */
+extern _Thread_local bool probing __attribute__((tls_model("initial-exec")));
+
 /* From here on pymalloc leaves a request to the domain RAW. */
 #define PYMALLOC_MAX 512
 

@@ -4,32 +4,18 @@
 #include "recording.h"
 #include "sites.h"
 
-/* The tier that this thread's block asked for. The model costs one load relative to a register;
- * it fits in the room that the C library leaves for libraries loaded later. */
+/* The tier that this thread's block asked for. */
 static _Thread_local uint8_t wanted __attribute__((tls_model("initial-exec")));
+_Thread_local struct bins *wanted_bins __attribute__((tls_model("initial-exec")));
 unsigned asking;
 static bool by_site;
 
-PyThreadState *main_state(void)
+struct bins *bins_of_site(PyThreadState *state)
 {
-#if PY_VERSION_HEX >= 0x030d0000
-    PyThreadState *state = PyThreadState_GetUnchecked();
-#else
-    PyThreadState *state = _PyThreadState_UncheckedGet();
-#endif
-    return state != NULL && state->interp == PyInterpreterState_Main() ? state : NULL;
-}
-
-struct bins *bins_now(void)
-{
-    PyThreadState *state = main_state();
-    if (state == NULL) {
-        return NULL;
-    }
     if (recording) {
         return recording_bins(site_now(state));
     }
-    unsigned tier = wanted != DEFAULT ? wanted : by_site ? site_now(state) : DEFAULT;
+    unsigned tier = by_site ? site_now(state) : DEFAULT;
     return tier == DEFAULT ? NULL : &heaps.bins[tier - COLD];
 }
 
@@ -52,6 +38,8 @@ uint8_t heaps_switch(uint8_t tier)
         hooks_needed();
     }
     wanted = heaps.bytes > 0 ? tier : DEFAULT;
+    /* A recording has each site's own, whatever block is open. */
+    wanted_bins = wanted == DEFAULT || recording ? NULL : &heaps.bins[wanted - COLD];
     asking += (unsigned)(wanted != DEFAULT) - (unsigned)(before != DEFAULT);
     return before;
 }

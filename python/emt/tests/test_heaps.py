@@ -644,3 +644,28 @@ def test_hooks_go_where_nothing_asks_for_a_heap(program: Program) -> None:
         assert functions() == before
         assert emt.heaps()["cold"].used < 1 << 20
     """)
+
+
+def test_blocks_hook_again_after_a_tool(program: Program) -> None:
+    program("""
+        import tracemalloc
+        import tierwise.emt as emt
+
+        class Point:
+            __slots__ = ("x",)
+
+        emt.segregate()
+        cold = emt.cold()
+        for _ in range(3):
+            with cold:
+                first = [Point() for _ in range(1000)]
+            # The hooks are there, and the tool's end takes them away just before the next block.
+            with cold:
+                tracemalloc.start()
+            between = [Point() for _ in range(1000)]
+            tracemalloc.stop()
+            with cold:
+                made = [Point() for _ in range(1000)]
+            assert {emt.heap_of(point) for point in first + made} == {"cold"}
+            assert {emt.heap_of(point) for point in between} == {None}
+    """)

@@ -50,7 +50,7 @@ esac
 (cd reproduction && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
     --pyargs emt_reproduction)
 (cd bench && "$venv/bin/pytest" -q -p no:cacheprovider --doctest-modules \
-    lab_times.py served.py truth/analyse.py truth/ranges.py)
+    goals.py lab_times.py served.py truth/analyse.py truth/ranges.py)
 cd ../..
 
 # Only the extension is instrumented: its own memory accesses are checked, and those through library

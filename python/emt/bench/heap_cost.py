@@ -1,10 +1,16 @@
-"""Measures what the hooks of the heaps cost a program that uses no heap: `heap_cost.py [PAIRS
-[BENCHMARK...]]` prints a table in Markdown.
+"""Measures what tierwise.emt costs programs that gain nothing: `heap_cost.py [PAIRS
+[BENCHMARK...]]` prints what the hooks of the heaps cost a program that uses no heap, as a table in
+Markdown.
 
 The benchmarks are pyperformance's that allocate most. A pair is two processes in turn, with and
 without `emt.segregate()`, whose order alternates; their time is the CPU time of the same number of
 loops, the least of several, since other work of the machine only adds to it. It needs
 `pip install pyperformance`. With TIERWISE_EMT_BENCH_PROFILE the hooks also look up sites.
+
+`heap_cost.py tracking [PAIRS [BENCHMARK...]]` measures tracking at its defaults instead, without a
+slow node: the CPU time of a process from before the package's import to the end of tracking, with
+tracking's thread, against that of one without the package; some five seconds each. It prints each
+pair, worst first, and what tracking itself counts.
 
 `heap_cost.py instructions [LAYOUTS] [BENCHMARK...]` counts instructions instead, under valgrind's
 cachegrind: other programs do not change them. Those of a process that computes one value are taken
@@ -37,6 +43,8 @@ BENCHMARKS: dict[str, tuple[tuple[str, ...], int]] = {
 }
 #: Values of a process; the least counts. Short ones are seldom interrupted by other programs.
 VALUES = 25
+#: Values of a process that is tracked: five seconds, as a program has first to earn the import.
+TRACKED_VALUES = 100
 #: Layouts of the interpreter's pools, and the variable that has a process's.
 LAYOUTS, LAYOUT = 3, "TIERWISE_EMT_BENCH_LAYOUT"
 HERE = Path(__file__).resolve()
@@ -44,7 +52,15 @@ HERE = Path(__file__).resolve()
 
 def run_one(name: str, hooked: bool) -> float:
     """Runs a benchmark in a process of its own; returns the seconds of CPU time of a value."""
-    return sum(map(float, process(name, hooked, VALUES, [], {}).stdout.split()))
+    how = "hooks" if hooked else "modules"
+    return sum(map(float, process(name, how, VALUES, [], {}).stdout.split()))
+
+
+def run_tracked(name: str, how: str) -> tuple[float, float]:
+    """Runs a benchmark in a process of its own; returns its seconds of CPU time, and the share of
+    them that tracking counts."""
+    words = process(name, how, TRACKED_VALUES, [], {}).stdout.split()
+    return float(words[-2]), float(words[-1])
 
 
 def instructions_of(name: str, hooked: bool, layout: int) -> int:
@@ -53,14 +69,14 @@ def instructions_of(name: str, hooked: bool, layout: int) -> int:
     more = {"PYTHONMALLOC": "pymalloc", LAYOUT: str(layout)}
     counts = []
     for values in (1, 2):
-        done = process(name, hooked, values, tool, more)
+        done = process(name, "hooks" if hooked else "modules", values, tool, more)
         (line,) = (line for line in done.stderr.splitlines() if "I   refs:" in line)
         counts.append(int(line.rpartition(":")[2].replace(",", "")))
     return counts[1] - counts[0]
 
 
 def process(
-    name: str, hooked: bool, values: int, before: list[str], more: dict[str, str]
+    name: str, how: str, values: int, before: list[str], more: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Runs a benchmark in a process of its own, by the words `before` if there are some."""
     words, loops = BENCHMARKS[name]
@@ -79,7 +95,7 @@ def process(
             "--one",
             str(script),
             str(loops),
-            str(int(hooked)),
+            how,
             str(values),
             *words,
         ],
@@ -128,17 +144,56 @@ def main(pairs: int, names: list[str]) -> None:
     print(f"| mean of the medians | {statistics.mean(medians):.2%} | |")
 
 
-def in_process(script: Path, loops: int, hooked: bool, count: int, words: list[str]) -> None:
-    """Runs a script with a Runner that only times its functions, and prints the least value."""
+def track(pairs: int, names: list[str]) -> None:
+    """Runs all pairs with and without tracking, and prints the table."""
+    print("| benchmark | cost of tracking, median | pairs, worst first | counted by tracking |")
+    print("|---|---|---|---|")
+    medians = []
+    for name in names:
+        costs, counted = [], []
+        for pair in range(pairs):
+            order = ("tracking", "none") if pair % 2 else ("none", "tracking")
+            took = {how: run_tracked(name, how) for how in order}
+            costs.append(took["tracking"][0] / took["none"][0] - 1.0)
+            counted.append(took["tracking"][1])
+        medians.append(statistics.median(costs))
+        each = ", ".join(f"{cost:.2%}" for cost in sorted(costs, reverse=True))
+        print(
+            f"| {name} | {medians[-1]:.2%} | {each} | {statistics.median(counted):.2%} |",
+            flush=True,
+        )
+    print(f"| mean of the medians | {statistics.mean(medians):.2%} | | |")
+
+
+def prepare(how: str) -> None:
+    """Sets the hooks, starts tracking, or only imports the modules, so that a process with the
+    hooks differs in these only. With "none" it imports nothing."""
+    if how == "none":
+        return
+    import tierwise.emt as emt
+
+    if how == "hooks":
+        emt.segregate(profile=os.environ.get("TIERWISE_EMT_BENCH_PROFILE"))
+    elif how == "tracking":
+        emt.start()
+
+
+def finish(how: str) -> float:
+    """Ends tracking; returns the share of the program's time that it counts."""
+    if how != "tracking":
+        return 0.0
+    import tierwise.emt as emt
+
+    return emt.end().overhead
+
+
+def in_process(script: Path, loops: int, how: str, count: int, words: list[str]) -> None:
+    """Runs a script with a Runner that only times its functions, and prints the least value; then
+    the CPU time of all, and the share that tracking counts."""
     import time
 
-    if hooked:
-        import tierwise.emt as emt
-
-        emt.segregate(profile=os.environ.get("TIERWISE_EMT_BENCH_PROFILE"))
-    else:
-        # The same modules, so that the process differs in the hooks only.
-        import tierwise.emt  # noqa: F401
+    start = time.process_time()
+    prepare(how)
     import pyperf
 
     # Some blocks more of each size class of pymalloc; numbers that fit no pool's evenly.
@@ -172,12 +227,19 @@ def in_process(script: Path, loops: int, hooked: bool, count: int, words: list[s
     import runpy
 
     runpy.run_path(str(script), run_name="__main__")
+    if how in ("none", "tracking"):
+        counted = finish(how)
+        print(time.process_time() - start, counted)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        script, loops, hooked, values, *words = sys.argv[2:]
-        in_process(Path(script), int(loops), hooked == "1", int(values), words)
+        script, loops, how, values, *words = sys.argv[2:]
+        in_process(Path(script), int(loops), how, int(values), words)
+    elif sys.argv[1:2] == ["tracking"]:
+        given = sys.argv[2:]
+        pairs = int(given.pop(0)) if given and given[0].isdigit() else 5
+        track(pairs, given or list(BENCHMARKS))
     elif sys.argv[1:2] == ["instructions"]:
         given = sys.argv[2:]
         number = int(given.pop(0)) if given and given[0].isdigit() else LAYOUTS

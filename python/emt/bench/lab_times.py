@@ -25,10 +25,17 @@ from typing import Any
 import timed_guest
 
 HERE = Path(__file__).resolve().parent
-#: Workloads of workloads.py that lab/placed.py knows, and what they need in the guest.
-FROM_TABLE = ("astar", "bfs-rand", "bidirectional", "kc", "sp", "sql1", "sql2")
+#: Workloads of workloads.py, and the packages that they need in the guest.
+GRAPHS = ("astar", "bellman", "bfs", "bfs-rand", "bidirectional", "kc", "lc", "sp")
+PACKAGES_OF: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(GRAPHS, ("networkx",)),
+    **dict.fromkeys(("sql1", "sql2", "sql3"), ("sqlalchemy",)),
+    "dataframe": ("pandas",),
+    "embedding": ("numpy",),
+    "service": ("flask",),
+    "lru": (),
+}
 GUEST_PYTHON = "3.13"
-PACKAGES = ("networkx", "sqlalchemy", "typing_extensions")
 HEADER = "| workload | fast | placing | over all fast | median | runs, slowest first |"
 HEADINGS = {
     "none": "no tiering",
@@ -82,30 +89,42 @@ def replaced(document: str, new: str) -> str:
     <BLANKLINE>
     After.
     """
-    start = document.index(HEADER)
+    return replaced_from(HEADER, document, new)
+
+
+def replaced_from(header: str, document: str, new: str) -> str:
+    """Returns a document with something else in the place of the table of a header."""
+    start = document.index(header)
     return document[:start] + new + document[document.index("\n\n", start) :]
 
 
 @contextlib.contextmanager
 def files_for(words: Sequence[str]) -> Iterator[dict[str, Path]]:
     """Yields the files that the workloads need in the guest."""
-    if not any(word.split(":")[0] in FROM_TABLE for word in words):
+    names = {word.split(":")[0] for word in words} & PACKAGES_OF.keys()
+    if not names:
         yield {}
         return
     with tempfile.TemporaryDirectory() as directory:
+        packages = sorted({package for name in names for package in PACKAGES_OF[name]})
         options = ("--quiet", "--target", directory, "--python-version", GUEST_PYTHON)
-        pip = (sys.executable, "-m", "pip", "install", "--only-binary=:all:", "--no-deps")
-        subprocess.run([*pip, *options, *PACKAGES], check=True)
-        yield {"packages": Path(directory), "workloads.py": HERE / "workloads.py"}
+        pip = (sys.executable, "-m", "pip", "install", "--only-binary=:all:")
+        if packages:
+            subprocess.run([*pip, *options, *packages], check=True)
+        programs = {name: HERE / name for name in ("workloads.py", "served.py")}
+        yield {"packages": Path(directory), **programs}
+
+
+def add_runs(results: Path, words: Sequence[str]) -> None:
+    """Runs what the words name, and adds each run to the file as it comes."""
+    with results.open("a", encoding="ascii") as lines, files_for(words) as files:
+        timed_guest.run("emtbench", words, files, lambda line: print(line, file=lines, flush=True))
 
 
 def main(results: Path, words: Sequence[str]) -> None:
     """Runs what the words name, and prints the table or writes it into a document."""
     if words and words[0] != "--into":
-        with results.open("a", encoding="ascii") as lines, files_for(words) as files:
-            timed_guest.run(
-                "emtbench", words, files, lambda line: print(line, file=lines, flush=True)
-            )
+        add_runs(results, words)
     text = results.read_text(encoding="ascii")
     found = table([json.loads(line) for line in text.splitlines()])
     if words and words[0] == "--into":

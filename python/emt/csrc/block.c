@@ -2,7 +2,7 @@
  *
  * Not in Python: programs open a block for each object that they make, and each call of a Python
  * method makes objects of its own, within the block. The caller holds the interpreter's lock. */
-#include "heap.h"
+#include "wanted.h"
 
 #include <stdlib.h>
 #include <string.h>

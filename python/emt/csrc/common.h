@@ -40,5 +40,7 @@ int add_storage(PyObject *module);
 int add_numpy_memory(PyObject *module);
 int add_heaps(PyObject *module);
 int add_block(PyObject *module);
+int add_recording(PyObject *module);
+int add_copied(PyObject *module);
 
 #endif

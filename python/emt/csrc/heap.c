@@ -217,9 +217,9 @@ static void free_run(struct region *region, uint32_t first, uint32_t units)
 
 /* Pools. */
 
-static bool full(const struct region *region, const struct unit *pool, size_t bytes)
+static bool full(const struct region *region, const struct unit *pool, unsigned class, size_t bytes)
 {
-    return pool->free == NULL && pool->bump + bytes > (size_t)pool_units(region, pool->kind)
+    return pool->free == NULL && pool->bump + bytes > (size_t)pool_units(region, class)
                                                           << PAGE_SHIFT;
 }
 
@@ -244,15 +244,29 @@ static uint32_t new_pool(struct bins *bins, unsigned class)
     return first;
 }
 
-static void *pool_malloc(struct bins *bins, unsigned class)
+/* Takes a pool that has no free block left from its list; returns its last one. */
+static void *__attribute__((noinline)) last_block(struct bins *bins, unsigned class, void *block)
+{
+    take_out(bins->region, &bins->usable[class], bins->usable[class]);
+    return block;
+}
+
+static void *pool_malloc(struct bins *bins, unsigned class, size_t bytes);
+static void *__attribute__((noinline)) first_block(struct bins *bins, unsigned class, size_t bytes)
+{
+    return new_pool(bins, class) == NO_UNIT ? NULL : pool_malloc(bins, class, bytes);
+}
+
+/* `bytes` are those of the class. What is rare is in functions of its own, so that the rest saves
+ * no registers. */
+static inline void *pool_malloc(struct bins *bins, unsigned class, size_t bytes)
 {
     struct region *region = bins->region;
     uint32_t first = bins->usable[class];
-    if (first == NO_UNIT && (first = new_pool(bins, class)) == NO_UNIT) {
-        return NULL;
+    if (first == NO_UNIT) {
+        return first_block(bins, class, bytes);
     }
     struct unit *pool = &region->units[first];
-    size_t bytes = class_bytes(class);
     void *block = pool->free;
     if (block != NULL) {
         memcpy(&pool->free, block, sizeof pool->free);
@@ -262,10 +276,7 @@ static void *pool_malloc(struct bins *bins, unsigned class)
     }
     pool->used++;
     region->used += bytes;
-    if (full(region, pool, bytes)) {
-        take_out(region, &bins->usable[class], first);
-    }
-    return block;
+    return full(region, pool, class, bytes) ? last_block(bins, class, block) : block;
 }
 
 static void pool_free(struct region *region, struct bins *bins, uint32_t first, void *block)
@@ -273,7 +284,7 @@ static void pool_free(struct region *region, struct bins *bins, uint32_t first, 
     struct unit *pool = &region->units[first];
     unsigned class = pool->kind;
     size_t bytes = class_bytes(class);
-    bool was_full = full(region, pool, bytes);
+    bool was_full = full(region, pool, class, bytes);
     memcpy(block, &pool->free, sizeof pool->free);
     pool->free = block;
     pool->used--;
@@ -323,7 +334,8 @@ static void *take(struct bins *bins, size_t size, bool *zero)
 {
     *zero = false;
     if (size <= POOLED_MAX) {
-        return pool_malloc(bins, class_of(size));
+        unsigned class = class_of(size);
+        return pool_malloc(bins, class, class_bytes(class));
     }
     struct region *region = bins->region;
     if (size > (size_t)region->limit << PAGE_SHIFT) {
@@ -339,10 +351,19 @@ static void *take(struct bins *bins, size_t size, bool *zero)
     return address_of(region, first);
 }
 
-void *bins_malloc(struct bins *bins, size_t size)
+static void *__attribute__((noinline)) take_any(struct bins *bins, size_t size)
 {
     bool zero;
     return take(bins, size, &zero);
+}
+
+void *bins_malloc(struct bins *bins, size_t size)
+{
+    /* Nearly all objects: their classes need no more than this. */
+    if (size - 1 < SMALL_MAX) {
+        return pool_malloc(bins, (unsigned)((size - 1) >> 4), ((size - 1) | 15) + 1);
+    }
+    return take_any(bins, size);
 }
 
 void *bins_calloc(struct bins *bins, size_t bytes)

@@ -73,12 +73,6 @@ void region_free(struct region *region, struct bins *bins, void *block);
 /* The pool of small blocks that has an address, as it is now; false: none. Other threads may change
  * it meanwhile: the caller checks what it reads. */
 bool region_pool(const struct region *region, uintptr_t address, struct pool_shape *pool);
-/* The same of the program's heaps (heaps.c). */
-bool heaps_pool(uintptr_t address, struct pool_shape *pool);
-/* What a thread may ask for: 0 as ever, 1 the cold heap, 2 the hot one. */
-#define HEAP_TIERS 3
-/* Sets where this thread's new blocks come from, and returns the setting before. */
-uint8_t heaps_switch(uint8_t tier);
 /* True if the block has this size now, at its place. */
 bool region_resize(struct region *region, void *block, size_t size);
 

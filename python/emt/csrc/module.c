@@ -50,7 +50,7 @@ static int execute(PyObject *module)
     if (refuse_elsewhere() < 0 || add_table(module) < 0 || add_tracker(module) < 0 ||
         add_moves(module) < 0 || add_pending(module) < 0 || add_buffers(module) < 0 ||
         add_numpy_memory(module) < 0 || add_storage(module) < 0 || add_heaps(module) < 0 ||
-        add_block(module) < 0) {
+        add_block(module) < 0 || add_recording(module) < 0 || add_copied(module) < 0) {
         return -1;
     }
     return 0;

@@ -228,7 +228,7 @@ uint32_t site_now(PyThreadState *state)
     return *site;
 }
 #else
-/* Heaps do not exist on these builds (heaps.c), and so no hook asks. */
+/* Heaps do not exist on these builds (heaps_functions.c), and so no hook asks. */
 static PyObject *known, *known_files;
 uint32_t site_now(PyThreadState *Py_UNUSED(state))
 {

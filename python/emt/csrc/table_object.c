@@ -395,7 +395,7 @@ static PyMethodDef methods[] = {
     {"see", table_take, METH_VARARGS, table_take_doc},
     {"check", table_check, METH_VARARGS, table_check_doc},
     {"hold", table_hold, METH_O, table_hold_doc},
-    {"mean", table_mean, METH_VARARGS, table_mean_doc},
+    {"spread", table_spread, METH_VARARGS, table_spread_doc},
     {"hotness", hotness, METH_O, hotness_doc},
     {"pages", pages, METH_NOARGS, pages_doc},
     {"idle", idle, METH_NOARGS, idle_doc},

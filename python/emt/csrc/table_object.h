@@ -22,8 +22,8 @@ PyObject *table_hold(PyObject *self, PyObject *ranges);
 extern const char table_check_doc[];
 PyObject *table_check(PyObject *self, PyObject *args);
 
-/* In table_mean.c. */
-extern const char table_mean_doc[];
-PyObject *table_mean(PyObject *self, PyObject *args);
+/* In table_spread.c. */
+extern const char table_spread_doc[];
+PyObject *table_spread(PyObject *self, PyObject *args);
 
 #endif

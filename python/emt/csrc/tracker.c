@@ -192,8 +192,7 @@ static void end_window(struct tracker *tracker, struct table *table, const struc
     }
 }
 
-/* Waits until a time. Returns true if it was stopped. */
-static bool wait_until(int stop, int64_t until_ns)
+bool tracker_wait(int stop, int64_t until_ns)
 {
     int64_t left;
     while ((left = until_ns - monotonic_ns()) > 0) {
@@ -218,13 +217,13 @@ int tracker_sample(struct tracker *tracker, struct table *table, const struct sa
     while (error == 0 && !stopped && monotonic_ns() + asked->window_ns / 2 < end) {
         int64_t until = monotonic_ns() + asked->window_ns;
         start_window(tracker, table, asked, did, &pieces);
-        stopped = wait_until(asked->stop, until);
+        stopped = tracker_wait(asked->stop, until);
         if (!stopped) {
             end_window(tracker, table, asked, did, &pieces);
         }
     }
     if (!stopped && error == 0) {
-        wait_until(asked->stop, end);
+        tracker_wait(asked->stop, end);
     }
     did->cpu_ns = thread_cpu_ns() - began_cpu;
     did->wall_ns = monotonic_ns() - began;

@@ -46,6 +46,15 @@ struct sampled {
 int tracker_sample(struct tracker *tracker, struct table *table, const struct sampling *asked,
                    struct sampled *did);
 
+/* Tells which of some pages are touched within a window, into `touched`: 1 or 0 for each. Pages
+ * that are not there are not touched. The rotation does not count them at its next check, because
+ * what it would have found is found here. Returns 0, or ECANCELED if it was stopped. */
+int tracker_touched(struct tracker *tracker, struct table *table, const uint64_t *pages,
+                    size_t count, int64_t window_ns, int stop, uint8_t *touched);
+
+/* Waits until a time. Returns true if it was stopped. */
+bool tracker_wait(int stop, int64_t until_ns);
+
 /* Removes all protection. In a child, whose memory has none, it only closes the inherited
  * descriptors. */
 void tracker_release(struct tracker *tracker);

@@ -106,6 +106,29 @@ static bool check(const struct sampling *asked)
     return true;
 }
 
+/* Begins a sample: false with an exception set if there can be none. Its end clears `busy`. */
+static bool begin(struct tracker_object *self)
+{
+    if (atomic_exchange(&self->busy, true)) {
+        PyErr_SetString(PyExc_RuntimeError, "a sample is under way in another thread");
+        return false;
+    }
+    if (!self->open || !uffd_own(&self->tracker.uffd)) {
+        self->busy = false;
+        PyErr_SetString(PyExc_RuntimeError,
+                        self->open ? "the tracker is of the parent process; make one here"
+                                   : "the tracker is closed");
+        return false;
+    }
+    if (!uffd_kept(&self->tracker.uffd)) {
+        self->busy = false;
+        PyErr_SetString(PyExc_RuntimeError, "the program closed the descriptors of its tracking; "
+                                            "os.closerange closes those of others too");
+        return false;
+    }
+    return true;
+}
+
 PyDoc_STRVAR(sample_doc,
              "sample(table, interval_ns, window_ns, pages, k, stop)\n--\n\n"
              "Samples for an interval into the table; `pages` are protected in each window. "
@@ -132,21 +155,7 @@ static PyObject *sample(PyObject *object, PyObject *args)
     if (table == NULL || !check(&asked)) {
         return NULL;
     }
-    if (atomic_exchange(&self->busy, true)) {
-        PyErr_SetString(PyExc_RuntimeError, "a sample is under way in another thread");
-        return NULL;
-    }
-    if (!self->open || !uffd_own(&self->tracker.uffd)) {
-        self->busy = false;
-        PyErr_SetString(PyExc_RuntimeError,
-                        self->open ? "the tracker is of the parent process; make one here"
-                                   : "the tracker is closed");
-        return NULL;
-    }
-    if (!uffd_kept(&self->tracker.uffd)) {
-        self->busy = false;
-        PyErr_SetString(PyExc_RuntimeError, "the program closed the descriptors of its tracking; "
-                                            "os.closerange closes those of others too");
+    if (!begin(self)) {
         return NULL;
     }
     int error;
@@ -159,6 +168,41 @@ static PyObject *sample(PyObject *object, PyObject *args)
     return Py_BuildValue("(nnnnLL)", (Py_ssize_t)did.tested, (Py_ssize_t)did.touched,
                          (Py_ssize_t)did.faults, (Py_ssize_t)did.rounds, (long long)did.cpu_ns,
                          (long long)did.wall_ns);
+}
+
+PyDoc_STRVAR(touched_doc,
+             "touched(table, addresses, window_ns, stop)\n--\n\n"
+             "Tells which pages are touched within a window: 1 or 0 for each, or nothing if it was "
+             "ended by `stop`, as of `sample`.\n\n"
+             "Raises:\n    RuntimeError: As of `sample`.");
+static PyObject *touched(PyObject *object, PyObject *args)
+{
+    struct tracker_object *self = (struct tracker_object *)object;
+    PyObject *table_argument;
+    Py_buffer pages;
+    long long window_ns;
+    int stop;
+    if (!PyArg_ParseTuple(args, "Oy*Li:touched", &table_argument, &pages, &window_ns, &stop)) {
+        return NULL;
+    }
+    struct table *table = table_of(table_argument);
+    size_t count = (size_t)pages.len / sizeof(uint64_t);
+    PyObject *result = table == NULL ? NULL : PyBytes_FromStringAndSize(NULL, (Py_ssize_t)count);
+    if (result != NULL && !begin(self)) {
+        Py_CLEAR(result);
+    }
+    if (result != NULL) {
+        int error;
+        uint8_t *out = (uint8_t *)PyBytes_AS_STRING(result);
+        Py_BEGIN_ALLOW_THREADS error =
+            tracker_touched(&self->tracker, table, pages.buf, count, window_ns, stop, out);
+        Py_END_ALLOW_THREADS self->busy = false;
+        if (error != 0) {
+            Py_SETREF(result, PyBytes_FromStringAndSize(NULL, 0));
+        }
+    }
+    PyBuffer_Release(&pages);
+    return result;
 }
 
 PyDoc_STRVAR(close_doc, "close()\n--\n\nRemoves all protection. Calling it again does nothing.");
@@ -183,6 +227,7 @@ static PyObject *fault_ns(PyObject *object, void *Py_UNUSED(closure))
 
 static PyMethodDef methods[] = {
     {"sample", sample, METH_VARARGS, sample_doc},
+    {"touched", touched, METH_VARARGS, touched_doc},
     {"close", close_, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},
 };

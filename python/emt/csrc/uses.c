@@ -1,6 +1,6 @@
 #include "uses.h"
 
-#include "heap.h"
+#include "heaps.h"
 
 #include <string.h>
 

@@ -437,69 +437,71 @@ def test_the_cold_heap_makes_way_for_growth(program: Program, growth: str) -> No
     """)
 
 
+#: Heaps of which a part is used, once a page, and in the loop of a test. One node has no rounds of
+#: migration, of which the check is a part: the callback, which the same thread calls, has it.
+USED_HEAPS = """
+    import tierwise.emt as emt
+    from tierwise.emt.heaps import HEAPS
+    from tierwise.emt.process import PROCESS
+    from tierwise.emt.topology import Topology
+
+    class Item:
+        __slots__ = ("used",)
+
+    def check(stats):
+        PROCESS.last()._check_heaps()
+
+    HEAPS.start(Topology(fast=(0,), slow=(0,)))
+    made = {}
+    for name, heap in (("cold", emt.cold()), ("hot", emt.hot())):
+        with heap:
+            made[name] = [Item() for _ in range(100_000)]
+    # Of each page an item, and of most pages none: idle memory does not hide the used one.
+    used = {name: items[: len(items) // 4 : 70] for name, items in made.items()}
+
+    def work(often, seldom):
+        for _ in range(300):
+            for item in often:
+                item
+        for item in seldom:
+            item
+"""
+
+
 def test_heaps_that_are_wrong_exchange_their_nodes(program: Program) -> None:
-    program("""
-        import tierwise.emt as emt
-        from tierwise.emt.heaps import HEAPS
-        from tierwise.emt.process import PROCESS
-        from tierwise.emt.segregation import Segregation
-        from tierwise.emt.topology import Topology
-
-        class Item:
-            __slots__ = ("used",)
-
-        HEAPS.start(Topology(fast=(0,), slow=(0,)))
-        with emt.cold():
-            cold = [Item() for _ in range(100_000)]
-        with emt.hot():
-            hot = [Item() for _ in range(100_000)]
-        before = emt.heaps()
-        with emt.tiering(sample_interval=0.02, overhead_budget=1.0):
-            # One node has no rounds of migration, of which the check is a part.
-            check = Segregation(PROCESS.last().table)
-            while check.swaps == 0 and emt.stats().intervals < 3000:
-                for item in cold:
-                    item
-                check.round(HEAPS.slow_and_fast())
-            assert check.swaps == 1, emt.stats()
-        after = emt.heaps()
-        assert after["cold"].fast_end == after["cold"].limit
-        # Those on the slow nodes borrow; the others do not.
-        assert after["hot"].fast_end < after["hot"].limit
-        with emt.hot():
-            hot.extend(Item() for _ in range(100_000))
-        assert emt.heap_of(hot[-1]) == "hot"
-    """)
+    program(
+        USED_HEAPS
+        + """
+    with emt.tiering(sample_interval=0.02, overhead_budget=1.0, callback=check):
+        segregation = PROCESS.last()._segregation
+        while segregation.swaps == 0 and emt.stats().intervals < 3000:
+            work(used["cold"], used["hot"])
+        assert segregation.swaps == 1, emt.stats()
+    after = emt.heaps()
+    assert after["cold"].fast_end == after["cold"].limit
+    # Those on the slow nodes borrow; the others do not.
+    assert after["hot"].fast_end < after["hot"].limit
+    with emt.hot():
+        more = [Item() for _ in range(100_000)]
+    assert emt.heap_of(more[-1]) == "hot"
+    """
+    )
 
 
 def test_heaps_that_are_right_stay(program: Program) -> None:
-    program("""
-        import tierwise.emt as emt
-        from tierwise.emt.heaps import HEAPS
-        from tierwise.emt.process import PROCESS
-        from tierwise.emt.segregation import Segregation
-        from tierwise.emt.topology import Topology
-
-        class Item:
-            __slots__ = ("used",)
-
-        HEAPS.start(Topology(fast=(0,), slow=(0,)))
-        with emt.cold():
-            cold = [Item() for _ in range(100_000)]
-        with emt.hot():
-            hot = [Item() for _ in range(100_000)]
-        with emt.tiering(sample_interval=0.02, overhead_budget=1.0):
-            check = Segregation(PROCESS.last().table)
-            while emt.stats().intervals < 100:
-                for item in hot:
-                    item
-                check.round(HEAPS.slow_and_fast())
-            assert check.swaps == 0
-            judged, mean = PROCESS.last().table.mean([(emt.heaps()["hot"].start,
-                                                       emt.heaps()["hot"].end)], 100)[0]
-            assert judged >= 50 and mean > 1, (judged, mean)
-        assert emt.heaps()["hot"].fast_end == emt.heaps()["hot"].limit
-    """)
+    program(
+        USED_HEAPS
+        + """
+    with emt.tiering(sample_interval=0.02, overhead_budget=1.0, callback=check):
+        segregation = PROCESS.last()._segregation
+        while emt.stats().intervals < 100:
+            work(used["hot"], used["cold"])
+        assert segregation.swaps == 0
+        heap = emt.heaps()["hot"]
+        assert len(PROCESS.last().table.spread(heap.start, heap.end, 100)) >= 50
+    assert emt.heaps()["hot"].fast_end == emt.heaps()["hot"].limit
+    """
+    )
 
 
 def test_the_output_of_a_large_program_is_the_same(program: Program) -> None:
@@ -643,4 +645,29 @@ def test_hooks_go_where_nothing_asks_for_a_heap(program: Program) -> None:
         made(30_000)
         assert functions() == before
         assert emt.heaps()["cold"].used < 1 << 20
+    """)
+
+
+def test_blocks_hook_again_after_a_tool(program: Program) -> None:
+    program("""
+        import tracemalloc
+        import tierwise.emt as emt
+
+        class Point:
+            __slots__ = ("x",)
+
+        emt.segregate()
+        cold = emt.cold()
+        for _ in range(3):
+            with cold:
+                first = [Point() for _ in range(1000)]
+            # The hooks are there, and the tool's end takes them away just before the next block.
+            with cold:
+                tracemalloc.start()
+            between = [Point() for _ in range(1000)]
+            tracemalloc.stop()
+            with cold:
+                made = [Point() for _ in range(1000)]
+            assert {emt.heap_of(point) for point in first + made} == {"cold"}
+            assert {emt.heap_of(point) for point in between} == {None}
     """)

@@ -43,7 +43,8 @@ WITH_BLOCKS = ("strewn",)
 KEPT_MIB = 10
 #: Pieces of work of a recording, enough for some rotations of its tracking; of workloads with long
 #: pieces.
-PROFILE_TIMES, PROFILE_TIMES_OF = "4", {"search": "1", "kc": "1"}
+PROFILE_TIMES = "4"
+PROFILE_TIMES_OF = {"search": "1", "kc": "1", "bellman": "1", "lc": "1"}
 SITE = "/lab/bin/emt-site"
 PROGRAM = Path(__file__).parent / "placed.py"
 

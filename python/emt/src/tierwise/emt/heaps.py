@@ -1,7 +1,7 @@
 """Two heaps for Python's objects, one for each tier: objects that are used alike share pages.
 
-The extension hooks the interpreter's allocators (csrc/heaps.c). They stay hooked until the process
-ends, because objects of the heaps live as long as anything refers to them.
+The extension hooks the interpreter's allocators (csrc/hooking.h). They stay hooked until the
+process ends, because objects of the heaps live as long as anything refers to them.
 """
 
 from __future__ import annotations

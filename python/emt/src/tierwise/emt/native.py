@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .policy.buckets import Histogram
@@ -55,11 +55,9 @@ class NativeTable:
         """Sets the ranges that stay where they are: starts and ends, ascending."""
         self.inner.hold(ranges)
 
-    def mean(self, ranges: Sequence[tuple[int, int]], pages: int) -> list[tuple[int, float]]:
-        """Returns the mean hotness of some pages of each range whose uses the signal reports, and
-        their number, at most `pages`."""
-        types = self._judged()
-        return [self.inner.mean(start, end, pages, types) for start, end in ranges]
+    def spread(self, start: int, end: int, pages: int) -> array[int]:
+        """Returns at most so many pages of a range, evenly spread, whose uses are all reported."""
+        return array("Q", self.inner.spread(start, end, pages, self._judged()))
 
     def hotness(self, address: int) -> float:
         """The hotness of the page at an address."""

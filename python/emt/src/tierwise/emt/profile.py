@@ -1,8 +1,8 @@
 """Profiles of allocation sites: which lines allocate memory that is used, and which do not.
 
-While a profile is recorded, each line that allocates fills pages of its own (csrc/heaps.c), so that
-what the kernel reports of pages is known of lines. A later run reads the profile, and gives the
-blocks of cold lines to the cold heap and those of hot lines to the hot one.
+While a profile is recorded, each line that allocates fills pages of its own (csrc/recording.h), so
+that what the kernel reports of pages is known of lines. A later run reads the profile, and gives
+the blocks of cold lines to the cold heap and those of hot lines to the hot one.
 
 Short windows of time tell a page with much use from one with little, and where they are not short
 enough, only the order of lines is right. So a profile is an order; how many lines are hot depends

@@ -29,7 +29,7 @@ from .policy.moving import BatchMover
 from .segregation import Segregation
 from .settings import Settings, mask_of_nodes
 from .sharing import SHARING
-from .signals import Sampled, Signal, make_signal
+from .signals import PageSignal, Sampled, Signal, make_signal
 from .stats import Stats
 from .support import extension
 from .topology import PAGE_BYTES, Topology, tiers
@@ -122,7 +122,7 @@ class Tracking:
         self.table = NativeTable(self._judged)
         self._callback = callback
         self._migration = self._make_migration() if settings.slow_nodes else None
-        self._segregation = Segregation(self.table)
+        self._segregation = self._make_segregation()
         self._held = array("Q")
         # Pages located since one was found in slow memory.
         self._located = 0
@@ -150,6 +150,16 @@ class Tracking:
         mover = BatchMover(NativeKernel(), self._topology.fast, self._topology.slow)
         reserve = self.settings.reserve_bytes // PAGE_BYTES
         return Migration(self.table, mover, demotion, reserve, self._make_way)
+
+    def _make_segregation(self) -> Segregation | None:
+        found = self._signal
+        if not isinstance(found, PageSignal):
+            return None
+
+        def touched(pages: "array[int]", window_s: float) -> bytes:
+            return found.touched(self.table, pages, window_s, self._stop.fileno())
+
+        return Segregation(self.table.spread, touched, self.settings.sample_interval)
 
     @property
     def topology(self) -> Topology:
@@ -331,7 +341,7 @@ class Tracking:
 
     def _round(self, migration: Migration) -> None:
         """Runs a round of migration, if a page could be promoted."""
-        self._segregation.round(HEAPS.slow_and_fast())
+        self._check_heaps()
         HEAPS.follow(0, SHARING.room_bytes())
         if (held := HELD.ranges()) != self._held:
             self.table.hold(held)
@@ -358,6 +368,16 @@ class Tracking:
         self._moves.moved(done.promoted + done.demoted + done.failed, time.thread_time() - began)
         SHARING.moved(done.promoted, done.demoted)
         self._note(done)
+
+    def _check_heaps(self) -> None:
+        if self._segregation is None or not isinstance(self._signal, PageSignal):
+            return
+        faults = self._segregation.round(HEAPS.slow_and_fast())
+        fault_s = faults * self._signal.fault_s
+        self._ledger.add(0.0, fault_s)
+        self._stats = self._stats._replace(
+            faults=self._stats.faults + faults, fault_s=self._stats.fault_s + fault_s
+        )
 
     def _free_bytes(self) -> int:
         """Returns the free fast memory that promotions may take, and the reserve."""

@@ -2,5 +2,6 @@
 
 from .base import Sampled, Signal
 from .make import make_signal
+from .pages import PageSignal
 
-__all__ = ["Sampled", "Signal", "make_signal"]
+__all__ = ["PageSignal", "Sampled", "Signal", "make_signal"]

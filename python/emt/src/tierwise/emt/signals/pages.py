@@ -45,6 +45,12 @@ class PageSignal:
         self._tested, self._touched = tested, touched
         return Sampled(tested, touched, faults, faults * self.fault_s)
 
+    def touched(self, table: NativeTable, pages: array[int], window_s: float, stop: int) -> bytes:
+        """Tells which pages are touched within a window: 1 or 0 for each; nothing if it was
+        stopped."""
+        found: bytes = self._tracker.touched(table.inner, pages, int(window_s * 1e9), stop)
+        return found
+
     def adjust(self, cost_share: float, budget: float) -> None:
         """Sets the next pace."""
         self._pace = next_pace(self._pace, budget, cost_share, self._tested, self._touched)

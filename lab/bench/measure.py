@@ -57,6 +57,8 @@ class Counts:
     """CPU seconds of DAMON's threads, together."""
     processes: dict[int, float]
     """CPU seconds of the processes that tier, by process id."""
+    idle: float = 0.0
+    """Seconds for which nothing ran, summed over the CPUs."""
 
     def since(self, before: "Counts") -> dict[str, object]:
         """Returns the differences from an earlier count."""
@@ -74,6 +76,7 @@ class Counts:
             "kernel_cpu_s": used(self.threads, before.threads) + kdamonds,
             "kdamond_cpu_s": kdamonds,
             "daemon_cpu_s": used(self.processes, before.processes),
+            "idle_s": self.idle - before.idle,
         }
 
 
@@ -102,7 +105,14 @@ def counts(truth: Truth, kdamonds: Kdamonds, processes: list[int]) -> Counts:
         threads=tiering_threads(),
         kdamonds=kdamonds.sample(),
         processes={pid: processor_seconds(pid) for pid in processes},
+        idle=idle_seconds(),
     )
+
+
+def idle_seconds(proc: Path = Path("/proc")) -> float:
+    """Returns the seconds for which nothing ran, summed over the CPUs. A guest's time passes much
+    faster while its programs wait for the disk than while they run."""
+    return float((proc / "uptime").read_text().split()[1])
 
 
 def run_seconds(pids: Iterable[int], proc: Path = Path("/proc")) -> list[float]:

@@ -26,6 +26,8 @@ class MixRecord:
     free_mib_at_start: float
     kdamond_cpu_s: float = 0.0
     """DAMON's part of kernel_cpu_s; 0 in records from before it was counted."""
+    idle_s: float = 0.0
+    """Seconds for which nothing ran, summed over the CPUs; 0 in records from before."""
     watermarks_mib: Mapping[str, float] = field(default_factory=dict)
     vmstat: Mapping[str, int] = field(default_factory=dict)
 

@@ -13,6 +13,7 @@ BEST = "*"
 HEADER = (
     "policy",
     "seconds",
+    "idle s",
     "of all-fast",
     "apart",
     "fast misses",
@@ -48,6 +49,8 @@ class Run:
     """The state of the fast node before the run (bench/hosts.py)."""
     kdamond_cpu_s: float = 0.0
     """DAMON's part of kernel_cpu_s; 0 in records from before it was counted."""
+    idle_s: float = 0.0
+    """Seconds for which nothing ran, summed over the CPUs; 0 in records from before."""
     user_misses: tuple[int, ...] = ()
     """The misses by node, without the kernel's."""
     free_mib_at_start: float = 0.0
@@ -143,6 +146,7 @@ def _row(run: Run, bound: float | None, mark: str) -> tuple[str, ...]:
     return (
         run.policy + mark,
         f"{run.seconds:.2f}",
+        f"{run.idle_s:.2f}",
         f"{run.seconds / bound:.3f}" if bound else "-",
         f"{run.apart_s / bound:.3f}" if bound else "-",
         f"{run.fast_share:.1%}",

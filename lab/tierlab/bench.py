@@ -42,14 +42,17 @@ NODE_MIB = (384, 512)
 # Differences of a thousandth mean nothing in an emulated guest, even if repeated runs differ by
 # less.
 MIN_TIE = 0.005
+# The part of a run from which on its idle time is reported with it: that would pass for a tie.
+IDLE_PART = MIN_TIE
 # What a record has of a run beside its measurements.
 COMPUTED = ("fast_share", "fast_mib_at_end", "steady_share", "steady_after_s")
 NOTE = """\
 Emulated guests, a nanosecond per instruction: only ratios within one block mean anything. A guest
 has one CPU, so that what the daemon and the kernel's threads do beside the program is part of its
-run time; "apart" leaves it out. Misses are those of all programs while the program ran, without the
-kernel's copies of pages. "steady" is their fast share in the last third of the run, and "after s"
-the time until the run came within a tenth of it."""
+run time; "apart" leaves it out. In "idle s" nothing ran, and a guest's time passes much faster than
+while a program runs: one that waits for a busy host's disk seems slow. Misses are those of all
+programs while the program ran, without the kernel's copies of pages. "steady" is their fast share
+in the last third of the run, and "after s" the time until the run came within a tenth of it."""
 
 
 @dataclass
@@ -295,8 +298,9 @@ def _measure(
             return
         run = Run.of(reported)
         block.runs.append(run)
+        idle = f" ({run.idle_s:.2f} s idle)" if run.idle_s > IDLE_PART * run.seconds else ""
         _report(
-            f"{program.name}, {run.policy}: {run.seconds:.2f} s, "
+            f"{program.name}, {run.policy}: {run.seconds:.2f} s{idle}, "
             f"{run.fast_share:.1%} of misses fast, "
             f"{run.fast_mib_at_start:.0f} to {run.fast_mib_at_end:.0f} MiB "
             f"({len(block.runs)} of {len(names)})"

@@ -39,8 +39,10 @@ RUNS_OF_ONE = [BOUND, RUN, TIERWISE, replace(RUN, seconds=12.6), replace(TIERWIS
 
 class Records(unittest.TestCase):
     def test_the_host_reads_what_a_guest_reports(self) -> None:
-        before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, 1.0, {})
-        after = Counts(13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, 1.5, {7: 0.5})
+        before = Counts(1.0, (0, 0), (0, 0), {"pgfault": 3}, 0, 0, 0, {}, 1.0, {}, 5.0)
+        after = Counts(
+            13.0, (30, 70), (20, 60), {"pgfault": 8}, 5, 2, 1, {9: 0.25}, 1.5, {7: 0.5}, 5.25
+        )
         points = [{"seconds": 0.0, "fast_mib": 42.0}]
         course = Mock(points=lambda: points, hot=lambda: [])
         room = {"MemFree": 9.0, "FilePages": 4.0}
@@ -49,7 +51,7 @@ class Records(unittest.TestCase):
         run = Run.of(json.loads(json.dumps({**words, **reported})))
         self.assertEqual((run.host, run.seconds, run.misses), ("used", 12.0, (30, 70)))
         self.assertEqual((run.resident_mib, run.fast_mib_at_end), (128.0, 42.0))
-        self.assertEqual((run.kernel_cpu_s, run.kdamond_cpu_s), (0.75, 0.5))
+        self.assertEqual((run.kernel_cpu_s, run.kdamond_cpu_s, run.idle_s), (0.75, 0.5, 0.25))
         self.assertEqual((run.vmstat["pgfault"], run.printed["p99_us"]), (5, 41.6))
 
 
@@ -101,8 +103,8 @@ class Tables(unittest.TestCase):
 
     def test_ratios_are_relative_to_the_bound(self) -> None:
         body = {row[0]: row for row in rows(RUNS_OF_ONE)}
-        self.assertEqual(body["first-touch"][1:4], ("12.00", "1.500", "1.406"))
-        self.assertEqual(body["tierwise*"][1:4], ("9.00", "1.125", "1.031"))
+        self.assertEqual(body["first-touch"][1:5], ("12.00", "0.00", "1.500", "1.406"))
+        self.assertEqual(body["tierwise*"][1:5], ("9.00", "0.00", "1.125", "1.031"))
         self.assertEqual(body["tierwise*"][-2:], ("0.75", "42"))
 
     def test_the_bound_is_no_candidate(self) -> None:
@@ -110,7 +112,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(best([BOUND]), "")
 
     def test_without_a_bound_there_are_no_ratios(self) -> None:
-        self.assertEqual(rows([RUN])[0][2], "-")
+        self.assertEqual(rows([RUN])[0][3], "-")
 
     def test_repeated_runs_only_give_the_spread(self) -> None:
         self.assertEqual([run.seconds for run in first_runs(RUNS_OF_ONE)], [8.0, 12.0, 9.0])

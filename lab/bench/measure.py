@@ -1,6 +1,7 @@
 """Counters in the guest while a program runs: the clock, true misses, moves, and the cost of
 tiering."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -110,9 +111,12 @@ def counts(truth: Truth, kdamonds: Kdamonds, processes: list[int]) -> Counts:
 
 
 def idle_seconds(proc: Path = Path("/proc")) -> float:
-    """Returns the seconds for which nothing ran, summed over the CPUs. A guest's time passes much
-    faster while its programs wait for the disk than while they run."""
-    return float((proc / "uptime").read_text().split()[1])
+    """Returns the seconds for which nothing ran, summed over the CPUs, those in which a program
+    waited for the disk among them. A guest's time passes much faster then than while a program
+    runs."""
+    name, _user, _nice, _system, idle, iowait, *_ = (proc / "stat").read_text().split()
+    assert name == "cpu", f"{proc}/stat: the first line is of {name}, not of all CPUs"
+    return (int(idle) + int(iowait)) / os.sysconf("SC_CLK_TCK")
 
 
 def run_seconds(pids: Iterable[int], proc: Path = Path("/proc")) -> list[float]:

@@ -28,7 +28,7 @@ from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
 from bench.course import watermarks_mib  # noqa: E402
-from bench.measure import Counts, run_seconds, tiering_threads  # noqa: E402
+from bench.measure import Counts, idle_seconds, run_seconds, tiering_threads  # noqa: E402
 from bench.run import record  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
@@ -53,6 +53,12 @@ class Records(unittest.TestCase):
         self.assertEqual((run.resident_mib, run.fast_mib_at_end), (128.0, 42.0))
         self.assertEqual((run.kernel_cpu_s, run.kdamond_cpu_s, run.idle_s), (0.75, 0.5, 0.25))
         self.assertEqual((run.vmstat["pgfault"], run.printed["p99_us"]), (5, 41.6))
+
+    def test_a_wait_for_the_disk_is_idle(self) -> None:
+        with tempfile.TemporaryDirectory() as proc:
+            text = "cpu  100 0 50 30 20 0 1 0 0 0\ncpu0 100 0 50 30 20 0 1 0 0 0\n"
+            (Path(proc) / "stat").write_text(text)
+            self.assertEqual(idle_seconds(Path(proc)), 50 / os.sysconf("SC_CLK_TCK"))
 
 
 KERNEL = replace(RUN, policy="kernel-tiering", seconds=10.0)

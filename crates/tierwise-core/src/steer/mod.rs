@@ -289,19 +289,7 @@ impl Steering {
         // Fast pages of the chunk are passed over, and count for its size (`task_numa_work`).
         let wanted = (self.density * candidates as f64 / self.share.max(MIN_SHARE)) as u64;
         let least = if self.has_scanned { *CHUNK.start() } else { FIRST_CHUNK };
-        Pages(wanted.clamp(least, self.largest_chunk().max(least)))
-    }
-
-    /// The largest chunk. A program does not run while the kernel poisons its pages, which is some
-    /// half of a fault's cost. With a short threshold the pages poisoned first have then waited for
-    /// longer, however hot they are: of stairs' hot pages that were left, each scan found half.
-    fn largest_chunk(&self) -> u64 {
-        let fault = self.costs.fault.as_secs_f64();
-        if self.by_chance.is_none() || fault == 0.0 {
-            return *CHUNK.end();
-        }
-        let pages = self.density * self.threshold.as_secs_f64() / fault;
-        (pages as u64).clamp(*CHUNK.start(), *CHUNK.end())
+        Pages(wanted.clamp(least, *CHUNK.end()))
     }
 
     /// The poisoned pages that are a scan of the tenants' memory, and not of other processes'.

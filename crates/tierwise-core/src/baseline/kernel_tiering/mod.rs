@@ -165,13 +165,19 @@ impl KernelTiering {
     fn count_run_time(&mut self, now: Timestamp, obs: &Observation) {
         for (i, reading) in obs.tenants.iter().enumerate() {
             let is_new = i >= self.tasks.len();
-            let ran = if self.started { Duration::ZERO } else { self.settings.ran() };
+            let given = if self.started { Duration::ZERO } else { self.settings.ran() };
             if is_new {
-                self.tasks.push(TaskScan::new(TenantId(i as u16), &self.settings, ran, now));
+                self.tasks.push(TaskScan::new(TenantId(i as u16), &self.settings, given, now));
             }
-            // The given run time stands for all that was before.
-            if reading.cpus > 0.0 && (!is_new || ran.is_zero()) {
-                self.tasks[i].ran(reading.busy.div_f64(reading.cpus));
+            if reading.cpus > 0.0 {
+                let busy = reading.busy.div_f64(reading.cpus);
+                if given.is_zero() {
+                    self.tasks[i].ran(busy);
+                } else if !is_new {
+                    // The given run time is that of the start and stands for the readings until
+                    // then. The first plan's reading is of the time after it.
+                    self.tasks[i].has_run(given + busy);
+                }
             }
         }
         let running = || obs.tenants.iter().filter(|tenant| tenant.running);

@@ -175,6 +175,11 @@ impl TaskScan {
         self.run_time += time;
     }
 
+    /// Sets the run time of the task.
+    pub(super) fn has_run(&mut self, time: Duration) {
+        self.run_time = time;
+    }
+
     /// The earliest time at which a scan can be due.
     pub(super) fn due(&self, now: Timestamp) -> Timestamp {
         let missing = (self.stamp + self.period.unwrap_or_default()).saturating_sub(self.run_time);

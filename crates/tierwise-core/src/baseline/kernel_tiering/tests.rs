@@ -134,6 +134,30 @@ fn scan_poisons_slow_pages_once() {
     assert_eq!(poisoned, [&(100, 4)], "{scans:?}");
 }
 
+/// The world may report several times before the policy starts, while others end their work and the
+/// program fills its memory. A given run time is that of the start, whatever was reported before.
+#[test]
+fn given_run_time_is_the_starts() {
+    let scanned = |reports: u64| {
+        let threaded = format!("{SMALL}\nran_ms = 600\nthreaded = true");
+        let mut driven = driven(&threaded);
+        driven.machine.allocated(0..4, 0).allocated(100..104, 1);
+        for report in 0..reports {
+            let machine = &mut driven.machine;
+            driven.policy.on_observation(Timestamp(report), &machine.obs, &mut machine.pages);
+        }
+        driven.machine.obs.tenants[0].busy = TICK;
+        let tick = TICK.as_nanos() as u64;
+        let mut ticks = 1..1000;
+        ticks.find(|at| {
+            driven.plan(SECOND + at * tick);
+            !driven.poisoned.is_empty()
+        })
+    };
+    // A scan is due after a second of run time: 400 ms are 100 ticks.
+    assert_eq!([scanned(1), scanned(2), scanned(5)], [Some(101); 3]);
+}
+
 #[test]
 fn promoted_page_is_evicted_after_older_ones() {
     let mut driven = driven(SMALL);

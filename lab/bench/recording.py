@@ -15,8 +15,12 @@ from tierlab.paths import Paths, tested_program
 
 from .programs import SOCKET, Program
 
-# A fifth of a guest's second, or less, which is shorter than a policy's interval.
-WINDOW_INSTRUCTIONS = 10_000_000
+# A hundredth of a guest's second, or little more. The simulator takes a page's misses of a window
+# as evenly spread. A request for a value of 4,000 bytes misses 62 times at once, so all values of a
+# window are first accessed in a sixtieth of it. After a scan these are hint faults, and in windows
+# ten times as long they come in bursts for which kswapd has no time to make room, which a guest
+# does not have.
+WINDOW_INSTRUCTIONS = 1_000_000
 # Time limit for a recorded program to fill its memory, in seconds of the host; it takes some ten.
 FILL_S = 600.0
 # The time limit of a recording in seconds; for a long program it is multiplied by its factor.

@@ -9,7 +9,7 @@ use super::record::{GuestRun, ProgramRecord};
 use crate::failure::Failure;
 
 /// The series of kernels whose tiering differs from that of later ones.
-const OLDER: &str = "6.12";
+pub const OLDER: &str = "6.12";
 
 /// A policy of the guests and the recipe that simulates it.
 struct Row {

@@ -176,7 +176,7 @@ impl KernelTiering {
                 } else if !is_new {
                     // The given run time is that of the start and stands for the readings until
                     // then. The first plan's reading is of the time after it.
-                    self.tasks[i].has_run(given + busy);
+                    self.tasks[i].set_run_time(given + busy);
                 }
             }
         }

@@ -176,7 +176,7 @@ impl TaskScan {
     }
 
     /// Sets the run time of the task.
-    pub(super) fn has_run(&mut self, time: Duration) {
+    pub(super) fn set_run_time(&mut self, time: Duration) {
         self.run_time = time;
     }
 

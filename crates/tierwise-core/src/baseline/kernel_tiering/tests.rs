@@ -137,7 +137,7 @@ fn scan_poisons_slow_pages_once() {
 /// The world may report several times before the policy starts, while others end their work and the
 /// program fills its memory. A given run time is that of the start, whatever was reported before.
 #[test]
-fn given_run_time_is_that_of_the_start() {
+fn given_run_time_is_the_starts() {
     let scanned = |reports: u64| {
         let threaded = format!("{SMALL}\nran_ms = 600\nthreaded = true");
         let mut driven = driven(&threaded);

@@ -477,3 +477,15 @@ def test_the_licences_are_installed_with_it() -> None:
 
     names = {file.name for file in files("tierwise-emt") or []}
     assert {"LICENSE", "LICENSE-APACHE", "LICENSE-MIT"} <= names
+
+
+def test_import_is_counted_from_its_start(program: Program) -> None:
+    """The budget has the import's time; modules that came before its clock were not in it."""
+    program("""
+        import sys
+        before = set(sys.modules)
+        import tierwise.emt
+        new = [name for name in sys.modules if name not in before]
+        uncounted = set(new[: new.index("tierwise.emt.imported")])
+        assert uncounted <= {"tierwise", "tierwise.emt"}, uncounted
+    """)

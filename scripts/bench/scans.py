@@ -25,11 +25,11 @@ from statistics import mean, median
 import numpy as np
 from tierwise import read_trace
 
-# Seconds, measured in the lab's timed guests (docs/performance.md, docs/live.md): a miss of the
+# Seconds, measured in the lab's timed guests (docs/performance.md, docs/fidelity.md): a miss of the
 # fast node and what one of the slow node takes longer; a copy of a page that no cache holds; a hint
-# fault; a page table entry that a scan poisons (60 ms for Redis' 25,000).
+# fault; a page that a scan poisons.
 FAST_MISS, SLOWER = 90e-9, 130e-9
-COPY, FAULT, POISON = 30e-6, 3.4e-6, 2.4e-6
+COPY, FAULT, POISON = 30e-6, 2.9e-6, 0.9e-6
 # The kernel scans a thread for at most this part of its CPU time (task_numa_work).
 SCAN_PART = 1 / 32
 PERIODS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)

@@ -105,7 +105,7 @@ fn change_within_a_pass_is_followed() {
 }
 
 #[test]
-fn old_pages_of_a_series_hide_no_change() {
+fn old_pages_hide_no_change() {
     let promoted = |series: &mut Series, at, pages, idle| {
         series.add(tenth(at), &Counts { promoted: pages, ..Counts::default() }, &of(idle));
     };

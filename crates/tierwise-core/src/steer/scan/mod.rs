@@ -415,7 +415,7 @@ impl Scanning {
                     State::Off(Pause {
                         since: now,
                         idle: before,
-                        used: series.young,
+                        used: series.used_lately(),
                         length: pause::length(judgement.spent - judgement.earned, cpus),
                         unearned: pause::length(series.spent, cpus),
                         ..Pause::NONE
@@ -506,6 +506,12 @@ impl Series {
     fn has_missed_a_change(&self, of: &Conditions) -> bool {
         let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
         grown >= of.fast.0 as f64 * MANY && grown >= self.young * pause::OLDER
+    }
+
+    /// The pages that were in use, if most of them were promoted lately. Otherwise what is soon
+    /// idle after the series says nothing of them.
+    fn used_lately(&self) -> f64 {
+        if self.young >= self.used / 2.0 { self.used } else { 0.0 }
     }
 
     /// Adds a pass that has ended.

@@ -32,7 +32,8 @@ pub(super) struct Pause {
     pub since: Timestamp,
     /// Base pages that were idle or free at its start.
     pub idle: Pages,
-    /// Base pages that the series before it has promoted last and that were in use.
+    /// Base pages that the series before it has promoted and that were in use; none if most of them
+    /// were promoted long before its end.
     pub used: f64,
     /// Its length while the workload stays as it is.
     pub length: Duration,

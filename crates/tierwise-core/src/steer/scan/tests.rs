@@ -113,9 +113,11 @@ fn old_pages_hide_no_change() {
     promoted(&mut series, 10, 300, 100);
     promoted(&mut series, 29, 80, 20);
     assert!(!series.has_missed_a_change(&of(620)), "380 of 600 may be of the series");
+    assert_eq!(series.used_lately(), 380.0);
     // After three seconds those before do not count.
     promoted(&mut series, 30, 80, 20);
     assert!(series.has_missed_a_change(&of(620)));
+    assert_eq!(series.used_lately(), 0.0);
 }
 
 #[test]

@@ -41,8 +41,6 @@ pub(super) struct FaultWaits {
     time: f64,
     /// The faults since then between counts in which no page was poisoned, and the page seconds.
     settled: (f64, f64),
-    /// The same since the end of the pass.
-    late: (f64, f64),
 }
 
 impl FaultWaits {
@@ -81,10 +79,8 @@ impl FaultWaits {
                 (waited(&before), waited(&counts), now.since(at).as_secs_f64());
             self.time += (then + still) / 2.0 * seconds;
             if counts.poisoned == before.poisoned {
-                for sum in [&mut self.settled, &mut self.late] {
-                    sum.0 += (then - still).max(0.0);
-                    sum.1 += mean_of_decay(then, still) * seconds;
-                }
+                self.settled.0 += (then - still).max(0.0);
+                self.settled.1 += mean_of_decay(then, still) * seconds;
             }
         }
     }
@@ -94,50 +90,22 @@ impl FaultWaits {
         (self.time, self.settled) = (0.0, (0.0, 0.0));
     }
 
-    /// Ends the pass: the kernel promotes nothing more.
-    pub(super) fn end(&mut self) {
-        self.late = (0.0, 0.0);
-    }
-
-    /// The accesses per second of the pages that still wait, by their faults since the pass ended;
-    /// `None` after few. Promotions take the program's time, so the rate within a pass is too low.
-    pub(super) fn late_rate(&self) -> Option<f64> {
-        rate_of(self.late)
-    }
-
     /// Judges the candidates of the pass that started last, by its counts.
     pub(super) fn judge(&self, pass: &Counts, threshold: Duration) -> HotShare {
-        let seconds = threshold.as_secs_f64();
+        let (found, seconds) = (pass.candidates as f64, threshold.as_secs_f64());
         let late = pass.faults.saturating_sub(pass.candidates) as f64;
         let time = self.time.max(late * seconds).max(f64::MIN_POSITIVE);
-        let settled = rate_of(self.settled);
-        hot_share(pass, seconds, |chance| settled.unwrap_or((late + chance) / time))
+        let (mut chance, mut rate) = (0.0, 0.0);
+        let (faults, waited) = self.settled;
+        let settled = (faults >= ENOUGH_FAULTS).then_some(faults / waited);
+        for _ in 0..REPETITIONS {
+            rate = settled.unwrap_or((late + chance) / time);
+            let cold = pass.poisoned as f64 - found + chance;
+            chance = (cold.max(0.0) * -(-rate * seconds).exp_m1()).min(found);
+        }
+        let hot = if found > 0.0 { 1.0 - chance / found } else { 1.0 };
+        HotShare { hot, cold_rate: rate }
     }
-
-    /// Judges the candidates by the faults since the pass ended.
-    pub(super) fn judge_late(&self, pass: &Counts, threshold: Duration) -> HotShare {
-        let rate = self.late_rate().unwrap_or(0.0);
-        hot_share(pass, threshold.as_secs_f64(), |_| rate)
-    }
-}
-
-/// The part of the candidates that the rate of the other pages does not explain, which follows from
-/// the candidates by chance.
-fn hot_share(pass: &Counts, seconds: f64, rate: impl Fn(f64) -> f64) -> HotShare {
-    let found = pass.candidates as f64;
-    let (mut chance, mut cold_rate) = (0.0, 0.0);
-    for _ in 0..REPETITIONS {
-        cold_rate = rate(chance);
-        let cold = pass.poisoned as f64 - found + chance;
-        chance = (cold.max(0.0) * -(-cold_rate * seconds).exp_m1()).min(found);
-    }
-    let hot = if found > 0.0 { 1.0 - chance / found } else { 1.0 };
-    HotShare { hot, cold_rate }
-}
-
-/// The rate of so many faults in so many page seconds; `None` for few.
-fn rate_of((faults, waited): (f64, f64)) -> Option<f64> {
-    (faults >= ENOUGH_FAULTS).then_some(faults / waited)
 }
 
 /// The mean of a number that decays exponentially from `then` to `still`.
@@ -217,30 +185,6 @@ mod tests {
             // 9,500 cold pages: 2,101 of them within the threshold.
             assert!((hot - 500.0 / 2601.0).abs() < 0.02, "{hot} after {after} ms");
         }
-    }
-
-    #[test]
-    fn late_faults_show_the_rate() {
-        let mut waiting = FaultWaits::default();
-        let at = |tenths: u64| Timestamp::ZERO + Duration::from_millis(100 * tenths);
-        let with =
-            |faults| Counts { poisoned: 10_000, faults, candidates: 1900, ..Counts::default() };
-        waiting.follow(at(0), Counts::default(), 10_000);
-        waiting.start();
-        // The program does not run while its pages are promoted.
-        for n in 1..5 {
-            waiting.follow(at(n), with(1900), 10_000);
-        }
-        waiting.end();
-        assert_eq!(waiting.late_rate(), None);
-        for n in 1..4_u64 {
-            let faulted = 8100.0 * -(-2.0 * n as f64 / 10.0).exp_m1();
-            waiting.follow(at(4 + n), with(1900 + faulted as u64), 10_000);
-        }
-        assert!((waiting.late_rate().unwrap() / 2.0 - 1.0).abs() < 0.01);
-        // 9000 pages that are accessed twice per second: 856 of them within 50 ms.
-        let HotShare { hot, .. } = waiting.judge_late(&with(1900), THRESHOLD);
-        assert!((hot - 1044.0 / 1900.0).abs() < 0.01, "{hot}");
     }
 
     #[test]

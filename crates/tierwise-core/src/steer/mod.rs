@@ -31,9 +31,7 @@
 //! threshold distinguishes hot pages best from pages that were accessed by chance. With 0.42 s
 //! instead of 0.3 s, 58 instead of 71 % of the pages that a scan of stairs promoted were in use.
 //! While there are few candidates for many victims, the threshold grows by as much as candidates
-//! are missing, two to eight times per scan, up to the longest idle time. After a scan, the faults
-//! of the pages that are still poisoned show how many candidates the next one finds by chance, and
-//! limit its threshold (`threshold`).
+//! are missing, two to eight times per scan, up to the longest idle time.
 //!
 //! **Rate.** A pass promotes no more pages than there are victims. Promotions also use up a stock
 //! that grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`]
@@ -60,7 +58,6 @@ mod gap;
 mod rest;
 mod room;
 pub mod scan;
-mod threshold;
 mod victims;
 
 use std::ops::RangeInclusive;
@@ -114,6 +111,12 @@ pub const MAX_COPYING: f64 = 0.04;
 /// them. Of Redis' clients it poisoned a sixth as many pages.
 const SCANNED: f64 = 0.25;
 
+/// The factor by which a threshold is shorter than a victim's idle time with the short gap. Pages
+/// in use are idle for so short by chance, and only pages that are used much more are worth their
+/// places: hot pages of a B+ tree are used twenty times as often as its cold ones, those of Redis
+/// as often as other hot ones. Chosen, not measured.
+const HOTTER: u32 = 4;
+
 /// The time over which the kernel counts candidates against the rate
 /// (`numa_promotion_rate_limit`).
 const RATE_WINDOW: Duration = Duration::from_secs(1);
@@ -121,6 +124,13 @@ const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// The copies after which their cost is known: the kernel demotes up to 256 pages at once
 /// (`MAX_LRU_BATCH`).
 const ENOUGH_COPIES: Pages = Pages(256);
+
+/// The part of the victims below which candidates are few.
+const FEW: f64 = 1.0 / 8.0;
+
+/// The largest factor by which the threshold grows after one scan. A threshold that is too long for
+/// one scan promotes pages that are accessed by chance; each further scan costs a fault per page.
+const LONGER: f64 = 8.0;
 
 /// The constant properties of a machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -194,8 +204,6 @@ pub struct Steering {
     /// All idle and free base pages.
     idle: Pages,
     scanning: Scanning,
-    /// The longest threshold of the series, so that chance explains few candidates.
-    by_chance: Option<Duration>,
     /// The threshold of the present or last pass.
     scanned_with: Duration,
     /// The part of the scanned pages that were candidates in the last pass, 0 to 1.
@@ -256,7 +264,6 @@ impl Steering {
             certain: Pages(0),
             idle: Pages(0),
             scanning: Scanning::new(costs),
-            by_chance: None,
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
             density: 1.0,
@@ -415,7 +422,6 @@ impl Steering {
             slow: reading.slow,
             counting: self.counting,
             doubts_heat: self.gap.is_short(),
-            leaves_to_chance: self.by_chance.is_some(),
             spare: self.spare(now, reading),
         };
         let counts = Counts::of(reading);
@@ -434,9 +440,6 @@ impl Steering {
             }
         }
         self.follow_step(step);
-        if was_judged && self.scanning.is_on() && step == Step::None {
-            self.leave_less_to_chance(reading.slow);
-        }
         self.set_room(
             now,
             reading,
@@ -449,7 +452,6 @@ impl Steering {
     fn follow_step(&mut self, step: Step) {
         match step {
             Step::Started => {
-                self.by_chance = None;
                 self.threshold = self.bounds().0;
                 self.share = self.share.max(EXPECTED_SHARE);
             }
@@ -492,6 +494,35 @@ impl Steering {
             self.second = Some(Last { at: now, ..before });
         }
         found
+    }
+
+    /// Sets the next pass's threshold by the candidates of a pass.
+    fn follow_candidates(&mut self, took: Duration, candidates: u64) {
+        let (shortest, longest) = self.bounds();
+        let (before, found) = (self.threshold, candidates as f64);
+        let per_second = found / took.as_secs_f64().max(1.0);
+        let victims = self.victims.pages.0 as f64;
+        let wanted = match self.limit() {
+            Some(rate) if per_second > rate.0 as f64 => before.mul_f64(rate.0 as f64 / per_second),
+            _ if found < victims * FEW => {
+                before.mul_f64((victims * FEW / found).clamp(2.0, LONGER))
+            }
+            _ => before.max(shortest),
+        };
+        self.threshold = wanted.clamp(MIN_THRESHOLD, longest);
+    }
+
+    /// The first threshold of a series of passes, and the longest.
+    fn bounds(&self) -> (Duration, Duration) {
+        let divisor = if self.gap.is_short() { HOTTER } else { 1 };
+        let bound = |idle: Duration| (idle / divisor).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
+        let free = (MAX_THRESHOLD, MAX_THRESHOLD);
+        // The second generation of a count may be late, and a count that is repeated takes two
+        // gaps. A page idle for three was so before.
+        let gap = self.gap.time();
+        let of_gap = |idle: Duration| if idle < 3 * gap { idle.min(gap) } else { idle };
+        let idle = self.victims.idle;
+        idle.map_or(free, |(shortest, longest)| (bound(of_gap(shortest)), bound(longest)))
     }
 }
 

@@ -210,43 +210,6 @@ fn excess_candidates_lower_the_threshold() {
     assert_eq!(thresholds(&[200_000]), [100, 25]);
 }
 
-/// The threshold in milliseconds of a second scan, when 68,000 poisoned pages are accessed so many
-/// times per second after the first, and there are 20,000 places for 75,000 slow pages.
-fn second_threshold(rate: f64) -> u128 {
-    // Faults that cost so little that another scan pays.
-    let costs = SteeringCosts { fault: Duration::from_micros(1), ..COSTS };
-    let mut steering = Steering::new(costs);
-    let at = |ms: u64| Timestamp(ms * 1_000_000);
-    let counted = KernelReading { slow: Pages(80_000), ..idle(300, 30_000) };
-    assert_eq!(steering.update(at(0), &counted, true).threshold, LONG_GAP);
-    let (promoted, candidates) = (5000, 12_000);
-    let reading = |pages, late: f64| {
-        let faults = candidates + (68_000.0 * -(-rate * late).exp_m1()) as u64;
-        let slow = Pages(75_000);
-        KernelReading { promoted, candidates, poisoned: 80_000, faults, slow, ..idle(500, pages) }
-    };
-    // The program hardly runs while its pages are promoted.
-    for ms in [100, 400] {
-        steering.update(at(ms), &reading(30_000, 0.0), false);
-    }
-    assert!(steering.wants_count(), "the pass has ended");
-    for ms in [500, 600] {
-        steering.update(at(ms), &reading(30_000, (ms - 400) as f64 / 1e3), false);
-    }
-    let course = steering.update(at(700), &reading(20_000, 0.3), true);
-    assert!(course.scans, "another pass");
-    course.threshold.as_millis()
-}
-
-#[test]
-fn chance_limits_the_second_threshold() {
-    // 10,000 of 75,000 pages.
-    assert_eq!(second_threshold(1.0), 143);
-    assert_eq!(second_threshold(0.2), 300, "the gap");
-    assert_eq!(second_threshold(0.0), 300, "few faults show nothing");
-    assert_eq!(second_threshold(50.0), 25, "hot pages are found yet");
-}
-
 #[test]
 fn few_victims_make_chunks_small() {
     let chunk = |victims| {

@@ -135,10 +135,6 @@ struct Series {
     effect: f64,
     /// Base pages that the series has promoted and that were in use.
     used: f64,
-    /// Those of them that were promoted since a time, not much longer ago than
-    /// [`pause::SHORT_LIFE`].
-    young: f64,
-    young_since: Timestamp,
     /// CPU time in seconds of its passes.
     spent: f64,
     /// Pages that its passes poisoned.
@@ -193,8 +189,6 @@ pub(super) struct Conditions {
     pub counting: Duration,
     /// Victims may be idle by chance, so candidates must be hotter than chance makes them.
     pub doubts_heat: bool,
-    /// The threshold was limited by the pages that chance makes candidates.
-    pub leaves_to_chance: bool,
     /// Free base pages to fill in a pause: promotions can take them all, and a scan pays.
     pub spare: Pages,
 }
@@ -234,15 +228,12 @@ pub(super) struct Scanning {
     counting: f64,
     waiting: FaultWaits,
     judgement: Option<Judgement>,
-    /// Accesses per second of the pages that were slow when the last pass was judged, if known.
-    late_rate: Option<f64>,
 }
 
 impl Scanning {
     pub(super) fn new(costs: SteeringCosts) -> Self {
         let (state, waiting) = (State::Off(Pause::NONE), FaultWaits::default());
-        let (has_gained, counting, judgement, late_rate) = (false, MAX_COUNTING, None, None);
-        Self { costs, state, has_gained, counting, waiting, judgement, late_rate }
+        Self { costs, state, has_gained: false, counting: MAX_COUNTING, waiting, judgement: None }
     }
 
     pub(super) fn set_costs(&mut self, costs: SteeringCosts) {
@@ -308,12 +299,6 @@ impl Scanning {
         self.judgement
     }
 
-    /// Accesses per second of the pages that were slow when the last pass was judged; `None` if few
-    /// of them were accessed.
-    pub(super) fn late_rate(&self) -> Option<f64> {
-        self.late_rate
-    }
-
     /// True if the last series has gained.
     pub(super) fn has_gained(&self) -> bool {
         self.has_gained
@@ -375,25 +360,22 @@ impl Scanning {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { first, pass, mut series, .. } if is_fresh => {
                 if of.has_work() && series.has_missed_a_change(of) {
-                    let series = Series::new(now, of.idle);
+                    let series = Series::new(of.idle);
                     self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
                 let before = series.idle.min(of.idle);
-                series.add(now, &pass, of);
+                series.add(&pass, of);
                 // Pages that the pass poisoned last have their faults after its end.
                 let all = counts.since(&first);
                 let found = if of.doubts_heat {
                     self.waiting.judge(&all, of.threshold)
-                } else if of.leaves_to_chance {
-                    self.waiting.judge_late(&all, of.threshold)
                 } else {
                     HotShare::HOT
                 };
                 let pass = Counts { faults: all.faults, ..pass };
                 let judgement = Judgement::new(&self.costs, &pass, found, series.effect, of);
                 self.judgement = Some(judgement);
-                self.late_rate = self.waiting.late_rate();
                 series.spent += judgement.spent;
                 let pays = judgement.gain >= judgement.cost;
                 let cpus = self.costs.cpus;
@@ -415,7 +397,7 @@ impl Scanning {
                     State::Off(Pause {
                         since: now,
                         idle: before,
-                        used: series.used_lately(),
+                        used: series.used,
                         length: pause::length(judgement.spent - judgement.earned, cpus),
                         unearned: pause::length(series.spent, cpus),
                         ..Pause::NONE
@@ -424,7 +406,7 @@ impl Scanning {
             }
             State::Off(mut pause) if is_fresh => {
                 if pause.ends(now, of) {
-                    let series = Series::new(now, of.idle);
+                    let series = Series::new(of.idle);
                     self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
@@ -482,50 +464,30 @@ impl Scanning {
         }
         let (first, series, took) = (*first, *series, now.since(*since));
         self.state = State::Judge { first, pass, took, series };
-        self.waiting.end();
         Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
     }
 }
 
 impl Series {
-    fn new(now: Timestamp, idle: Pages) -> Self {
-        Self {
-            idle,
-            promoted: 0,
-            effect: 1.0,
-            used: 0.0,
-            young: 0.0,
-            young_since: now,
-            spent: 0.0,
-            poisoned: 0,
-        }
+    fn new(idle: Pages) -> Self {
+        Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0, poisoned: 0 }
     }
 
     /// True if so many more pages are idle that the workload has changed within the last pass, and
     /// most of them were in use before the series. The pass then says nothing of the next one.
     fn has_missed_a_change(&self, of: &Conditions) -> bool {
         let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
-        grown >= of.fast.0 as f64 * MANY && grown >= self.young * pause::OLDER
-    }
-
-    /// The pages that were in use, if most of them were promoted lately. Otherwise what is soon
-    /// idle after the series says nothing of them.
-    fn used_lately(&self) -> f64 {
-        if self.young >= self.used / 2.0 { self.used } else { 0.0 }
+        grown >= of.fast.0 as f64 * MANY && grown >= self.used * pause::OLDER
     }
 
     /// Adds a pass that has ended.
-    fn add(&mut self, now: Timestamp, pass: &Counts, of: &Conditions) {
+    fn add(&mut self, pass: &Counts, of: &Conditions) {
         self.promoted = self.promoted.saturating_add(pass.promoted);
         if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
             let fewer = self.idle.saturating_sub(of.idle).0 as f64;
             let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
-            let more = effect * self.promoted as f64;
-            if now.since(self.young_since) >= pause::SHORT_LIFE {
-                (self.young, self.young_since) = (0.0, now);
-            }
-            let (used, young) = (self.used + more, self.young + more);
-            *self = Self { idle: of.idle, promoted: 0, effect, used, young, ..*self };
+            let used = self.used + effect * self.promoted as f64;
+            *self = Self { idle: of.idle, promoted: 0, effect, used, ..*self };
         }
     }
 }

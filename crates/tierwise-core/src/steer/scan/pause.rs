@@ -14,7 +14,7 @@ const CHANGED: f64 = 5.0;
 /// The time for which promoted pages must be used for the next change to be followed at once: they
 /// save nothing if half of them are idle within it. The lab's zigzag uses its pages for 3.5 s, of
 /// which finding them takes half; stairs for ten. Chosen by these two.
-pub(super) const SHORT_LIFE: Duration = Duration::from_secs(3);
+const SHORT_LIFE: Duration = Duration::from_secs(3);
 
 /// The factor by which more pages are idle than a series has promoted and were in use, from which
 /// on most of them are older.
@@ -32,8 +32,7 @@ pub(super) struct Pause {
     pub since: Timestamp,
     /// Base pages that were idle or free at its start.
     pub idle: Pages,
-    /// Base pages that the series before it has promoted and that were in use; none if most of them
-    /// were promoted long before its end.
+    /// Base pages that the series before it has promoted and that were in use.
     pub used: f64,
     /// Its length while the workload stays as it is.
     pub length: Duration,
@@ -106,7 +105,6 @@ mod tests {
             slow: Pages(9000),
             counting: Duration::ZERO,
             doubts_heat: true,
-            leaves_to_chance: false,
             spare: Pages(0),
         }
     }

@@ -22,7 +22,6 @@ fn of(victims: u64) -> Conditions {
         slow: Pages(9000),
         counting: Duration::ZERO,
         doubts_heat: false,
-        leaves_to_chance: false,
         spare: Pages(0),
     }
 }
@@ -77,9 +76,9 @@ fn pass_that_removes_no_victim_ends() {
 
 #[test]
 fn few_promotions_show_no_effect_yet() {
-    let mut series = Series::new(Timestamp::ZERO, Pages(400));
+    let mut series = Series::new(Pages(400));
     let mut effect = |promoted, victims| {
-        series.add(Timestamp::ZERO, &Counts { promoted, ..Counts::default() }, &of(victims));
+        series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
         series.effect
     };
     // A sixteenth of the fast tier are 62.5 pages.
@@ -102,22 +101,6 @@ fn change_within_a_pass_is_followed() {
     assert_eq!(on(400, &[(220, 180), (60, 620)], 9), [0, 1, 3, 4, 6, 7]);
     assert_eq!(on(400, &[(220, 180), (60, 619)], 9), [0, 1, 3, 4], "those of the series, too");
     assert_eq!(on(400, &[(300, 400)], 9), [0, 1], "pages promoted by chance are idle");
-}
-
-#[test]
-fn old_pages_hide_no_change() {
-    let promoted = |series: &mut Series, at, pages, idle| {
-        series.add(tenth(at), &Counts { promoted: pages, ..Counts::default() }, &of(idle));
-    };
-    let mut series = Series::new(tenth(0), Pages(400));
-    promoted(&mut series, 10, 300, 100);
-    promoted(&mut series, 29, 80, 20);
-    assert!(!series.has_missed_a_change(&of(620)), "380 of 600 may be of the series");
-    assert_eq!(series.used_lately(), 380.0);
-    // After three seconds those before do not count.
-    promoted(&mut series, 30, 80, 20);
-    assert!(series.has_missed_a_change(&of(620)));
-    assert_eq!(series.used_lately(), 0.0);
 }
 
 #[test]

@@ -74,7 +74,7 @@ class Kdamonds:
                 except OSError as error:
                     if error.errno == errno.EBUSY:
                         return None
-                    # Whoever sets the number of kdamonds makes the files of each anew: ENODEV.
+                    # A write to nr_kdamonds creates all these files again: ENODEV.
                     os.close(self._files.pop(path))
             self._files[path] = os.open(path, os.O_RDONLY)
             with contextlib.suppress(OSError):

@@ -32,8 +32,9 @@ const MIGRATE_PAGE_NS: u32 = 8000;
 const POISON_NS: u32 = 860;
 const POISON_OLDER_NS: u32 = 630;
 
-/// A hint fault. Measured in a guest of 7.3 without a listener: 106,000 faults with their
-/// poisoning took 0.40 s of run time, 3.8 us each (docs/live.md, "scan, nobody listens").
+/// A hint fault. Measured in a guest of 7.3 while no program read the addresses: 106,000 faults
+/// with their poisoning took 0.40 s of run time, 3.8 us each (docs/live.md, the row without a
+/// reader beside `PAGE_FAULTS_MIN`).
 const HINT_FAULT_NS: u32 = 3800 - POISON_NS;
 
 /// Reading one page table entry. A trace of kswapd in a guest of 7.3 has 3,393 pages that it looked

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 import tierwise.emt as emt
 from conftest import Program
+from numpy._core.multiarray import get_handler_name
 from protection import huge_bytes
 from tierwise.emt import placing
 from tierwise.emt.buffers import merged, owner_of, ranges_of
@@ -274,7 +275,9 @@ def test_arrays_of_a_block_have_their_own_pages() -> None:
     for thing in (large, zeros, grown):
         assert thing.ctypes.data % PAGE == 0
         assert len(pages(thing)) * PAGE == thing.nbytes
-    assert outside.ctypes.data % PAGE, "the block has ended"
+    # The C library's memory may start on a page by chance, so the address proves nothing.
+    assert get_handler_name(zeros) == "tierwise.emt"
+    assert get_handler_name(outside) == "default_allocator", "the block has ended"
     assert (large == 7.0).all() and not zeros.any() and not grown[1 << 15 :].any()
     assert (grown[: 1 << 15] == np.arange(1 << 15)).all()
     assert emt.where(large) == {0: large.nbytes}

@@ -42,12 +42,13 @@ def _machine(guest: Guest) -> tuple[Stairs, Stairs]:
     return idle, tenant
 
 
-def _config(guest: Guest, idle_s: int) -> str:
+def _config(guest: Guest, idle_s: int, steer: bool = False) -> str:
     config = configuration(
         guest,
         "tierwise",
         tenants=[("tenant", "cgroup = 'tenant'")],
         more=f"[move]\nunmanaged_idle_s = {idle_s}\n",
+        steer=steer,
     )
     return config.replace("release_damon = true", "release_damon = true\ndemotion = true")
 
@@ -56,11 +57,21 @@ def _config(guest: Guest, idle_s: int) -> str:
 def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
     """Idle memory of no tenant is demoted until a tenant's hot memory is fast. Memory that its
     owner uses stays fast, and nothing is swapped."""
+    _idle_memory_makes_room(guest, steer=False)
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=500)
+def idle_memory_makes_room_for_scans(guest: Guest) -> None:
+    """The same while the kernel promotes and the daemon steers it."""
+    _idle_memory_makes_room(guest, steer=True)
+
+
+def _idle_memory_makes_room(guest: Guest, steer: bool) -> None:
     idle, tenant = _machine(guest)
     before = idle.cold().share(0)
     swapped = table("/proc/vmstat")["pswpout"]
     assert before > 0.95, f"it must start on the fast node: {idle.describe()}"
-    daemon = guest.tierwised(_config(guest, IDLE_S))
+    daemon = guest.tierwised(_config(guest, IDLE_S, steer))
 
     def saying() -> str:
         return (
@@ -76,6 +87,7 @@ def idle_unmanaged_memory_makes_room(guest: Guest) -> None:
     guest.figure("idle_hot_fast_share", idle.hot().share(0))
     guest.figure("idle_cold_fast_share", idle.cold().share(0))
     assert "makes room for tenants" in daemon.printed(), daemon.printed()
+    assert ("steers the kernel" in daemon.printed()) == steer, daemon.printed()
     assert idle.cold().share(0) < 0.8, f"idle memory stayed: {saying()}"
     assert idle.hot().share(0) > 0.75, f"memory in use was demoted: {saying()}"
     assert table("/proc/vmstat")["pswpout"] == swapped, "memory was swapped"

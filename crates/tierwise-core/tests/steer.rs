@@ -39,8 +39,11 @@ fn costs() -> impl Strategy<Value = SteeringCosts> {
 
 fn reading() -> impl Strategy<Value = KernelReading> {
     let counters = (number(), number(), number(), number(), number());
-    let class =
-        (duration(), number()).prop_map(|(idle, pages)| IdlePages { idle, pages: Pages(pages) });
+    let class = (duration(), number(), any::<bool>()).prop_map(|(idle, pages, is_own)| IdlePages {
+        idle,
+        pages: Pages(pages),
+        is_own,
+    });
     let pages = (number(), number(), number(), number(), prop::collection::vec(class, 0..6));
     (counters, pages, duration()).prop_map(|(counters, pages, counting)| {
         let (free, restored, held, slow, fast) = pages;

@@ -160,14 +160,14 @@ pub fn zoneinfo(bytes: &[u8]) {
 /// `lru_gen`. The generations of one group are also found for the root.
 pub fn lru_gen(bytes: &[u8]) {
     let (mut of_one, mut all) = (Vec::new(), Vec::new());
-    let mut one = mglru::Lines::new(|name: &[u8]| mglru::below(name, b"/a"));
-    let mut root = mglru::Lines::new(|_: &[u8]| true);
+    let mut one = mglru::Lines::new(|_: u64, name: &[u8]| mglru::below(name, b"/a"));
+    let mut root = mglru::Lines::new(|_: u64, _: &[u8]| true);
     for line in bytes.lines() {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }
     assert!(of_one.len() <= all.len());
-    assert_eq!(idle_of(&of_one).len(), of_one.len());
-    assert_eq!(idle_of(&all).len(), all.len());
+    assert_eq!(idle_of(&of_one, |_| true).len(), of_one.len());
+    assert_eq!(idle_of(&all, |_| false).len(), all.len());
 }
 
 /// `/proc/vmstat`, as far as steering reads it.

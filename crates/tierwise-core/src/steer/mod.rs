@@ -31,7 +31,9 @@
 //! threshold distinguishes hot pages best from pages that were accessed by chance. With 0.42 s
 //! instead of 0.3 s, 58 instead of 71 % of the pages that a scan of stairs promoted were in use.
 //! While there are few candidates for many victims, the threshold grows by as much as candidates
-//! are missing, two to eight times per scan, up to the longest idle time.
+//! are missing, two to eight times per scan, up to the longest idle time. Where as many pages are
+//! idle as the tenants have slow ones, as on a machine with idle processes and page cache, there is
+//! nothing to choose among candidates: the threshold is the time for which that many are idle.
 //!
 //! **Rate.** A pass promotes no more pages than there are victims. Promotions also use up a stock
 //! that grows by as many pages per second as promotions and demotions may copy in [`MAX_COPYING`]
@@ -73,7 +75,7 @@ use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
 pub use victims::{
     IdlePages, MANY, MIN_IDLE, MIN_VICTIMS, MOST, PromotionVictims, confirmed, victims,
 };
-use victims::{certain, idle_for, total};
+use victims::{certain, idle_for, idle_for_all, in_use, others_idle, total};
 
 /// The kernel's default of the hot threshold (`sysctl_numa_balancing_hot_threshold`), and the
 /// largest: pages that are accessed less often than once per second gain little.
@@ -203,6 +205,12 @@ pub struct Steering {
     certain: Pages,
     /// All idle and free base pages.
     idle: Pages,
+    /// The tenants' fast base pages in use.
+    in_use: Pages,
+    /// The idle fast base pages of no tenant.
+    others_idle: Pages,
+    /// The time for which pages are idle that could make way for all slow ones.
+    idle_for_all: Option<Duration>,
     scanning: Scanning,
     /// The threshold of the present or last pass.
     scanned_with: Duration,
@@ -263,6 +271,9 @@ impl Steering {
             victims: PromotionVictims::default(),
             certain: Pages(0),
             idle: Pages(0),
+            in_use: Pages(0),
+            others_idle: Pages(0),
+            idle_for_all: None,
             scanning: Scanning::new(costs),
             scanned_with: MIN_THRESHOLD,
             share: EXPECTED_SHARE,
@@ -403,6 +414,9 @@ impl Steering {
             self.certain = certain(reading, self.gap.time());
             let free = reading.free.saturating_sub(reading.restored).0;
             self.idle = Pages(idle_for(reading, MIN_IDLE).saturating_add(free));
+            self.in_use = in_use(reading);
+            self.others_idle = others_idle(reading);
+            self.idle_for_all = idle_for_all(reading);
         }
         if reading.slow > Pages(0) {
             self.density = 1.0 + reading.held.0 as f64 / reading.slow.0 as f64;
@@ -415,6 +429,7 @@ impl Steering {
         let conditions = Conditions {
             free: reading.free.saturating_sub(reading.restored),
             idle: self.idle,
+            in_use: self.in_use,
             places: self.places(),
             threshold: self.scanned_with,
             is_longer: self.threshold > self.scanned_with,
@@ -521,8 +536,10 @@ impl Steering {
         // gaps. A page idle for three was so before.
         let gap = self.gap.time();
         let of_gap = |idle: Duration| if idle < 3 * gap { idle.min(gap) } else { idle };
-        let idle = self.victims.idle;
-        idle.map_or(free, |(shortest, longest)| (bound(of_gap(shortest)), bound(longest)))
+        let Some((shortest, longest)) = self.victims.idle else { return free };
+        let for_all = self.idle_for_all.map_or(MIN_THRESHOLD, |idle| bound(of_gap(idle)));
+        let longest = bound(longest);
+        (bound(of_gap(shortest)).max(for_all).min(longest), longest)
     }
 }
 

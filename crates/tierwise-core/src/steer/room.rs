@@ -14,7 +14,7 @@
 //! Where the kernel rests before a later pass (`super::rest`), little room is made ahead, and the
 //! rate allows no more than is free. What is left is made when the scan begins, or when it should.
 //! Before the first pass all is made: it found 7,700 hot pages of stairs within a reading, and 250
-//! places. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
+//! places. Room of other processes' idle pages is all made ahead, too: the tenants lose nothing. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
 //! memory. What kswapd leaves free is filled by a scan within the pause.
 
 use super::scan::{self, Counts};
@@ -79,7 +79,7 @@ impl Steering {
     /// The room for a later pass of a series, which is expected to promote so many pages: all, or a
     /// little if the kernel rests before the scan. The rate then allows what is free.
     fn room_ahead(&mut self, now: Timestamp, reading: &KernelReading, wanted: Pages) -> Pages {
-        if self.rest.is_over(now) {
+        if self.rest.is_over(now) || wanted <= self.others_idle {
             return wanted;
         }
         self.promised = wanted;

@@ -12,13 +12,13 @@ fn second(n: u64) -> Timestamp {
 }
 
 fn class(ms: u64, pages: u64) -> IdlePages {
-    IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages) }
+    IdlePages { idle: Duration::from_millis(ms), pages: Pages(pages), is_own: true }
 }
 
-/// 100,000 pages, some of them idle, and one slow page.
+/// 100,000 pages, some of them idle, and the fewest slow pages for which the kernel scans.
 fn idle(ms: u64, pages: u64) -> KernelReading {
     let fast = vec![class(0, 100_000 - pages), class(ms, pages)];
-    KernelReading { fast, slow: Pages(1), ..KernelReading::default() }
+    KernelReading { fast, slow: Pages(256), ..KernelReading::default() }
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn later_series_need_pages_idle_for_longer() {
     let mut steering = Steering::new(COSTS);
     let mut update = |n, ms, is_fresh| {
         // A first scan that costs more than it can gain.
-        let counts = if n == 0 { (0, 0, 0) } else { (1, 6250, 10_000_000) };
+        let counts = if n == 0 { (0, 0, 0) } else { (256, 6250, 10_000_000) };
         let (poisoned, candidates, faults) = counts;
         let reading = KernelReading { poisoned, candidates, faults, ..idle(ms, 49_000) };
         let scans = steering.update(second(n), &reading, is_fresh).scans;
@@ -126,14 +126,14 @@ fn later_series_need_pages_idle_for_longer() {
 #[test]
 fn certain_victims_leave_no_doubt() {
     let fast = vec![class(0, 70_000), class(300, 20_000), class(3000, 10_000)];
-    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let reading = KernelReading { fast, slow: Pages(256), ..KernelReading::default() };
     let mut steering = Steering::new(COSTS);
     let course = steering.update(second(0), &reading, true);
     // 30 % are idle: all of them are victims.
     assert_eq!((course.scans, course.rate), (true, Some(Pages(30_000))));
     // Fewer are: those that were idle for long.
     let fast = vec![class(0, 77_000), class(300, 10_000), class(3000, 13_000)];
-    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let reading = KernelReading { fast, slow: Pages(30_000), ..KernelReading::default() };
     let course = Steering::new(COSTS).update(second(0), &reading, true);
     assert_eq!((course.scans, course.rate), (true, Some(Pages(13_000))));
     assert_eq!(course.threshold, Duration::from_millis(300), "the shortest idle time of all");
@@ -179,12 +179,12 @@ fn stock_is_whole_before_the_count() {
 fn thresholds(candidates: &[u64]) -> Vec<u128> {
     let mut steering = Steering::new(COSTS);
     let fast = vec![class(0, 50_000), class(100, 40_000), class(800, 10_000)];
-    let mut all = 0;
-    let first = KernelReading { fast: fast.clone(), slow: Pages(1), ..KernelReading::default() };
+    let (mut all, slow) = (0, 100_000);
+    let first = KernelReading { fast, slow: Pages(slow), ..KernelReading::default() };
     let mut thresholds = vec![steering.update(second(0), &first, true).threshold.as_millis()];
     for (n, more) in candidates.iter().enumerate() {
         all += more;
-        let poisoned = 1 + n as u64;
+        let poisoned = (1 + n as u64) * slow;
         let reading = KernelReading { candidates: all, poisoned, ..first.clone() };
         // Scanned at once, judged after the threshold, and followed by another.
         let at = |step| second(3 * n as u64 + step);
@@ -205,6 +205,17 @@ fn few_candidates_lengthen_the_threshold() {
 }
 
 #[test]
+fn room_for_all_leaves_nothing_to_choose() {
+    let fast = vec![class(0, 50_000), class(100, 40_000), class(900, 10_000)];
+    let first = |slow| {
+        let reading =
+            KernelReading { fast: fast.clone(), slow: Pages(slow), ..KernelReading::default() };
+        Steering::new(COSTS).update(second(0), &reading, true).threshold.as_millis()
+    };
+    assert_eq!([first(10_000), first(10_001), first(60_000)], [900, 100, 100]);
+}
+
+#[test]
 fn excess_candidates_lower_the_threshold() {
     // In a second, with 50,000 victims.
     assert_eq!(thresholds(&[200_000]), [100, 25]);
@@ -214,7 +225,7 @@ fn excess_candidates_lower_the_threshold() {
 fn few_victims_make_chunks_small() {
     let chunk = |victims| {
         let fast = vec![class(0, 20_000), class(500, victims)];
-        let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+        let reading = KernelReading { fast, slow: Pages(256), ..KernelReading::default() };
         Steering::new(COSTS).update(second(0), &reading, true).chunk.0
     };
     assert_eq!([chunk(0), chunk(7000), chunk(90_000)], [FIRST_CHUNK, 56_000, 65_536]);
@@ -287,7 +298,7 @@ fn pages_on_lists_are_no_room() {
 #[test]
 fn few_pages_of_others_set_no_threshold() {
     let fast = vec![class(0, 69_000), class(110, 1000), class(950, 30_000)];
-    let reading = KernelReading { fast, slow: Pages(1), ..KernelReading::default() };
+    let reading = KernelReading { fast, slow: Pages(256), ..KernelReading::default() };
     let course = Steering::new(COSTS).update(second(0), &reading, true);
     assert_eq!(course.threshold, Duration::from_millis(950));
 }

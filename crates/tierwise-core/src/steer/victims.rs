@@ -37,6 +37,8 @@ pub struct IdlePages {
     pub idle: Duration,
     /// Base pages.
     pub pages: Pages,
+    /// They are a tenant's.
+    pub is_own: bool,
 }
 
 /// The pages that promotions may displace.
@@ -60,7 +62,7 @@ pub struct PromotionVictims {
 /// use tierwise_core::units::Pages;
 ///
 /// let ms = Duration::from_millis;
-/// let of = |idle, pages| IdlePages { idle: ms(idle), pages: Pages(pages) };
+/// let of = |idle, pages| IdlePages { idle: ms(idle), pages: Pages(pages), is_own: true };
 /// let fast = vec![of(0, 800), of(100, 150), of(2000, 40), of(9000, 40)];
 /// let found = victims(&KernelReading { fast, ..KernelReading::default() }, true, LONG_GAP);
 /// // 230 of 1030 pages are idle, less than a quarter.
@@ -128,6 +130,34 @@ fn shortest(idle: &[&IdlePages], enough: f64) -> Option<Duration> {
 pub(super) fn idle_for(reading: &KernelReading, time: Duration) -> u64 {
     let classes = reading.fast.iter().filter(|class| class.idle >= time);
     classes.fold(0, |sum, class| class.pages.0.saturating_add(sum))
+}
+
+/// The tenants' pages of the fast tier that are in use.
+pub(super) fn in_use(reading: &KernelReading) -> Pages {
+    let classes = reading.fast.iter().filter(|class| class.is_own && class.idle < MIN_IDLE);
+    Pages(classes.fold(0, |sum, class| class.pages.0.saturating_add(sum)))
+}
+
+/// The idle pages of no tenant in the fast tier.
+pub(super) fn others_idle(reading: &KernelReading) -> Pages {
+    let classes = reading.fast.iter().filter(|class| !class.is_own && class.idle >= MIN_IDLE);
+    Pages(classes.fold(0, |sum, class| class.pages.0.saturating_add(sum)))
+}
+
+/// The longest time for which as many pages are idle or free as the tenants have slow ones: each
+/// slow page that is accessed within it is worth a place. `None` if fewer are idle.
+pub(super) fn idle_for_all(reading: &KernelReading) -> Option<Duration> {
+    let mut idle: Vec<&IdlePages> = reading.fast.iter().filter(|c| c.idle >= MIN_IDLE).collect();
+    idle.sort_by_key(|class| Reverse(class.idle));
+    let mut pages = reading.free.saturating_sub(reading.restored).0;
+    if pages >= reading.slow.0 {
+        return Some(MAX_THRESHOLD);
+    }
+    let found = idle.iter().find(|class| {
+        pages = pages.saturating_add(class.pages.0);
+        pages >= reading.slow.0
+    });
+    found.map(|class| class.idle)
 }
 
 /// All pages of the fast tier that the kernel can demote.

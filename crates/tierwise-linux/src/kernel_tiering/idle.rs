@@ -1,6 +1,7 @@
 //! The time for which the pages of a tier are idle, by MGLRU's generations.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::IdlePages;
@@ -17,25 +18,83 @@ use crate::roots::Roots;
 /// Time in which orders to demote are given: a round of the daemon must not be long.
 const MAX_ORDERS: Duration = Duration::from_millis(50);
 
-/// The pages of some nodes that the kernel can demote, by the time for which they are idle: those
+/// The part of the pages from which on a control group of no tenant is aged and makes room: a
+/// sixty-fourth. So there are 64 of them at most, whatever other users create.
+const WORTH: u64 = 64;
+
+/// The pages of which the idle ones are counted.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleOf<'a> {
+    /// The roots of the file systems.
+    pub roots: &'a Roots,
+    /// The tenants' control groups.
+    pub tenants: &'a Groups,
+    /// The nodes that hold the pages.
+    pub nodes: &'a [u32],
+    /// Control groups of no tenant that hold much are counted and make room, too.
+    pub others: bool,
+}
+
+/// All generations on the nodes.
+struct Lists {
+    all: Vec<Generation>,
+    /// The numbers of the tenants' control groups.
+    own: HashSet<u64>,
+}
+
+impl Lists {
+    /// # Errors
+    /// There are none, or too many to read in time: a part of them would pass for a smaller tier.
+    fn read(of: &IdleOf, reader: &mut Reader) -> Result<Self> {
+        let (mut all, mut own) = (Vec::new(), HashSet::new());
+        let wanted = |memcg, name: &[u8]| {
+            if of.tenants.holds(name) {
+                own.insert(memcg);
+            }
+            true
+        };
+        match mglru::generations_of(of.roots, wanted, reader, &mut all)? {
+            Some(cut @ LinuxError::Missing { .. }) => return Err(cut),
+            Some(damage) => tracing::debug!("generations: {damage}"),
+            None => {}
+        }
+        all.retain(|generation| of.nodes.contains(&generation.node));
+        Ok(Self { all, own })
+    }
+
+    fn is_own(&self, list: &[Generation]) -> bool {
+        list.first().is_some_and(|generation| self.own.contains(&generation.memcg))
+    }
+
+    /// The lists of each control group and node that the daemon ages and demotes from.
+    fn followed(&self, of: &IdleOf) -> impl Iterator<Item = &[Generation]> {
+        let least = (pages(&self.all) / WORTH).max(1);
+        let others = of.others;
+        self.all
+            .chunk_by(is_same_list)
+            .filter(move |list| self.is_own(list) || others && pages(list) >= least)
+    }
+}
+
+fn pages(generations: &[Generation]) -> u64 {
+    generations.iter().map(Generation::pages).fold(0, u64::saturating_add)
+}
+
+/// The pages of the nodes that the kernel can demote, by the time for which they are idle: those
 /// of MGLRU's generations, which leave out locked memory and the kernel's own.
 ///
 /// # Errors
 /// There are none, or too many to read in time: a part of them would pass for a smaller tier.
-pub fn idle_pages(roots: &Roots, nodes: &[u32], reader: &mut Reader) -> Result<Vec<IdlePages>> {
-    let mut all = Vec::new();
-    match mglru::generations_of(roots, |_| true, reader, &mut all)? {
-        Some(cut @ LinuxError::Missing { .. }) => return Err(cut),
-        Some(damage) => tracing::debug!("generations: {damage}"),
-        None => {}
-    }
-    all.retain(|generation| nodes.contains(&generation.node));
-    Ok(idle_of(&all))
+pub fn idle_pages(of: &IdleOf, reader: &mut Reader) -> Result<Vec<IdlePages>> {
+    let lists = Lists::read(of, reader)?;
+    Ok(idle_of(&lists.all, |memcg| lists.own.contains(&memcg)))
 }
 
 /// The idle times of generations, those of each control group and node one after the other.
-pub(crate) fn idle_of(generations: &[Generation]) -> Vec<IdlePages> {
-    generations.chunk_by(is_same_list).flat_map(idle_in).collect()
+/// `is_own` is true for the numbers of tenants' control groups.
+pub(crate) fn idle_of(generations: &[Generation], is_own: impl Fn(u64) -> bool) -> Vec<IdlePages> {
+    let lists = generations.chunk_by(is_same_list);
+    lists.flat_map(|list| idle_in(list, list.first().is_some_and(|g| is_own(g.memcg)))).collect()
 }
 
 fn is_same_list(a: &Generation, b: &Generation) -> bool {
@@ -45,73 +104,62 @@ fn is_same_list(a: &Generation, b: &Generation) -> bool {
 /// The pages of one control group on one node. What is accessed after the youngest generation was
 /// made is not known yet, so idle times are those of that moment: a page was not accessed between
 /// the making of the next generation and that of the youngest.
-fn idle_in(generations: &[Generation]) -> impl Iterator<Item = IdlePages> + '_ {
+fn idle_in(generations: &[Generation], is_own: bool) -> impl Iterator<Item = IdlePages> + '_ {
     let youngest = generations.last().map_or(Duration::ZERO, |generation| generation.age);
     generations.iter().enumerate().map(move |(i, generation)| {
         let next = generations.get(i + 1).map_or(Duration::ZERO, |next| next.age);
-        IdlePages { idle: next.saturating_sub(youngest), pages: Pages(generation.pages()) }
+        let idle = next.saturating_sub(youngest);
+        IdlePages { idle, pages: Pages(generation.pages()), is_own }
     })
 }
 
-/// Makes a generation of the tenants' control groups on some nodes. After two of them
-/// [`idle_pages`] shows which pages were not accessed in between. Returns the CPU time that it
-/// took.
+/// Makes a generation of the control groups on the nodes. After two of them [`idle_pages`] shows
+/// which pages were not accessed in between. Returns the CPU time that it took.
 ///
 /// # Errors
 /// There are no generations, or the kernel refuses to make one.
-pub fn age(
-    roots: &Roots,
-    tenants: &Groups,
-    nodes: &[u32],
-    reader: &mut Reader,
-) -> Result<Duration> {
+pub fn age(of: &IdleOf, reader: &mut Reader) -> Result<Duration> {
     let before = thread_cpu();
-    let mut all = Vec::new();
-    mglru::generations_of(roots, |name| tenants.holds(name), reader, &mut all)?;
-    all.retain(|generation| nodes.contains(&generation.node));
-    for list in all.chunk_by(is_same_list) {
+    let lists = Lists::read(of, reader)?;
+    for list in lists.followed(of) {
         if let Some(youngest) = list.last() {
-            mglru::age(roots, youngest).or_else(none_of_group)?;
+            mglru::age(of.roots, youngest).or_else(none_of_group)?;
         }
     }
     Ok(thread_cpu().saturating_sub(before))
 }
 
-/// Has the kernel demote up to so many pages of the tenants' control groups that were idle
-/// between the last two calls of [`age`], the groups with the most of them first.
+/// Has the kernel demote up to so many pages that were idle between the last two calls of [`age`],
+/// those of no tenant first, and the groups with the most of them first. Returns the number of
+/// pages of no tenant that it was asked to demote.
 ///
 /// # Errors
 /// There are no generations, or the kernel does not demote.
-pub fn make_room(
-    roots: &Roots,
-    tenants: &Groups,
-    nodes: &[u32],
-    most: Pages,
-    reader: &mut Reader,
-) -> Result<()> {
+pub fn make_room(of: &IdleOf, most: Pages, reader: &mut Reader) -> Result<Pages> {
     if most == Pages(0) {
-        return Ok(());
+        return Ok(Pages(0));
     }
-    let mut all = Vec::new();
-    mglru::generations_of(roots, |name| tenants.holds(name), reader, &mut all)?;
-    all.retain(|generation| nodes.contains(&generation.node));
-    let idle = |list: &[Generation]| {
-        let old = &list[..list.len().saturating_sub(MIN_NR_GENS)];
-        old.iter().map(Generation::pages).fold(0, u64::saturating_add)
-    };
-    let mut lists: Vec<&[Generation]> = all.chunk_by(is_same_list).collect();
-    lists.sort_by_key(|list| Reverse(idle(list)));
-    let (mut left, started) = (most.0, Instant::now());
-    for list in lists {
+    let lists = Lists::read(of, reader)?;
+    let idle = |list: &[Generation]| pages(&list[..list.len().saturating_sub(MIN_NR_GENS)]);
+    let mut ordered: Vec<&[Generation]> = lists.followed(of).collect();
+    ordered.sort_by_key(|list| (lists.is_own(list), Reverse(idle(list))));
+    let (mut left, mut of_others, started) = (most.0, 0, Instant::now());
+    for list in ordered {
         let wanted = idle(list).min(left);
-        if wanted == 0 || started.elapsed() >= MAX_ORDERS {
+        if left == 0 || started.elapsed() >= MAX_ORDERS {
             break;
         }
+        if wanted == 0 {
+            continue;
+        }
         let last = &list[list.len() - MIN_NR_GENS - 1];
-        mglru::evict(roots, last, Prefer::Anonymous, wanted).or_else(none_of_group)?;
+        mglru::evict(of.roots, last, Prefer::Anonymous, wanted).or_else(none_of_group)?;
         left -= wanted;
+        if !lists.is_own(list) {
+            of_others += wanted;
+        }
     }
-    Ok(())
+    Ok(Pages(of_others))
 }
 
 #[cfg(test)]
@@ -121,18 +169,24 @@ mod tests {
     use super::*;
     use crate::topology::fixture;
 
-    fn read_idle(text: &str) -> Vec<(u64, u64)> {
+    /// The milliseconds, pages and owners of the classes; the tenants' control group is /a.
+    fn read_idle(text: &str) -> Vec<(u64, u64, bool)> {
         let (_tree, roots) = super::super::tests::steerable();
         fixture::put(&roots.sys.join("kernel/debug/lru_gen"), text);
-        let idle = idle_pages(&roots, &[0], &mut Reader::default()).unwrap();
-        idle.iter().map(|class| (class.idle.as_millis() as u64, class.pages.0)).collect()
+        let mut tenants = Groups::default();
+        tenants.add_tree(&roots, &roots.cgroup.join("a"));
+        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true };
+        let idle = idle_pages(&of, &mut Reader::default()).unwrap();
+        let figures = |c: &IdlePages| (c.idle.as_millis() as u64, c.pages.0, c.is_own);
+        idle.iter().map(figures).collect()
     }
 
     #[test]
     fn idle_time_ends_with_youngest_generation() {
         let text = "memcg 1 /\n node 0\n 1 9000 5 2\n 2 4000 7 0\n 3 900 1 1\n 4 800 3 0\n \
                     node 1\n 1 9000 90 0\nmemcg 2 /a\n node 0\n 7 50 8 0\n";
-        assert_eq!(read_idle(text), [(3200, 7), (100, 7), (0, 2), (0, 3), (0, 8)]);
+        let of_root = [(3200, 7, false), (100, 7, false), (0, 2, false), (0, 3, false)];
+        assert_eq!(read_idle(text), [&of_root[..], &[(0, 8, true)]].concat());
     }
 
     #[test]
@@ -146,13 +200,41 @@ mod tests {
             let text = "memcg 1 /\n node 0\n 1 90 5 2\n 2 9 9 9\n 3 9 9 9\n\
                         memcg 2 /a/b\n node 0\n 6 50 8 0\n 7 40 4 0\n 8 9 1 1\n 9 2 70 0\n";
             fixture::put(&file, text);
-            make_room(&roots, &tenants, &[0], Pages(most), &mut Reader::default()).unwrap();
+            let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: false };
+            make_room(&of, Pages(most), &mut Reader::default()).unwrap();
             let order = fs::read_to_string(&file).unwrap();
             (order != text).then_some(order)
         };
         assert_eq!(ordered(10).unwrap(), "- 2 0 7 200 10");
         assert_eq!(ordered(100).unwrap(), "- 2 0 7 200 12", "not what is in use");
         assert_eq!(ordered(0), None);
+    }
+
+    #[test]
+    fn others_make_room_before_tenants() {
+        let (_tree, roots) = super::super::tests::steerable();
+        let file = roots.sys.join("kernel/debug/lru_gen");
+        fixture::put(&roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n");
+        let mut tenants = Groups::default();
+        tenants.add_tree(&roots, &roots.cgroup.join("a"));
+        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true };
+        // A sixty-fourth of 640 pages are ten.
+        let room = |of_others, most| {
+            let text = format!(
+                "memcg 2 /a\n node 0\n 6 50 300 0\n 7 9 0 0\n 8 2 {} 0\n\
+                 memcg 3 /b\n node 0\n 1 90 {of_others} 0\n 2 9 0 0\n 3 9 0 0\n",
+                340 - of_others
+            );
+            fixture::put(&file, &text);
+            let ordered = make_room(&of, Pages(most), &mut Reader::default()).unwrap();
+            (ordered.0, fs::read_to_string(&file).unwrap())
+        };
+        assert_eq!(room(10, 4), (4, "- 3 0 1 200 4".into()));
+        assert_eq!(room(10, 12), (10, "- 2 0 6 200 2".into()), "the last order");
+        assert_eq!(room(9, 12), (0, "- 2 0 6 200 12".into()), "too little to follow");
+        let left_alone = IdleOf { others: false, ..of };
+        fixture::put(&file, "memcg 3 /b\n node 0\n 1 90 99 0\n 2 9 0 0\n 3 9 0 0\n");
+        assert_eq!(make_room(&left_alone, Pages(9), &mut Reader::default()).unwrap(), Pages(0));
     }
 
     #[test]
@@ -164,7 +246,8 @@ mod tests {
         fixture::put(&file, text);
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        age(&roots, &tenants, &[0], &mut Reader::default()).unwrap();
+        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: false };
+        age(&of, &mut Reader::default()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "+ 2 0 8 200");
     }
 }

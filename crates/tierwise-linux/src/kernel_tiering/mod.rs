@@ -23,7 +23,7 @@ pub use costs::{copy_cost, fault_cost};
 pub use counters::VmstatCounters;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use idle::idle_of;
-pub use idle::{age, idle_pages, make_room};
+pub use idle::{IdleOf, age, idle_pages, make_room};
 use switch::KnobStep;
 
 /// The settings that steering takes.
@@ -230,10 +230,11 @@ mod tests {
             let before = shown();
             let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
             let _ = VmstatCounters::read(&roots);
-            let _ = idle_pages(&roots, &[0], &mut Reader::default());
+            let (none, mut on) = (Groups::default(), || Ok(()));
+            let of = IdleOf { roots: &roots, tenants: &none, nodes: &[0], others: true };
+            let _ = idle_pages(&of, &mut Reader::default());
             let mut maker = RoomMaker::new(Duration::MAX);
             let most = Bytes(rate);
-            let (none, mut on) = (Groups::default(), || Ok(()));
             let _ = maker.make_room(&roots, &none, &[0], Duration::ZERO, most, &mut on);
             let course = course(true, Some(Pages(rate)));
             let started = follow(&mut settings, &roots, &course, &limits(most, false));

@@ -85,7 +85,7 @@ impl RoomMaker {
     ) -> Result<Bytes> {
         mglru::probe(roots)?;
         let before = thread_cpu();
-        let unmanaged = |name: &[u8]| !managed.holds(name);
+        let unmanaged = |_: u64, name: &[u8]| !managed.holds(name);
         let read = mglru::generations_of(roots, unmanaged, &mut self.reader, &mut self.all);
         self.read = thread_cpu().saturating_sub(before);
         if let Some(damage) = read? {

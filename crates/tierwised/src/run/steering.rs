@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::error::LinuxError;
-use tierwise_linux::kernel_tiering::{self, SteeringLimits, VmstatCounters};
+use tierwise_linux::kernel_tiering::{self, IdleOf, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -126,9 +126,10 @@ impl Steered {
         &mut self,
         roots: &Roots,
         world: &mut LiveWorld,
+        others: bool,
     ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
         let before = thread_cpu();
-        let is_fresh = self.find_idle_pages(roots, world)?;
+        let is_fresh = self.find_idle_pages(roots, world, others)?;
         let counting = thread_cpu().saturating_sub(before);
         if is_fresh || self.course.scans && self.lists_at.elapsed() >= INTERVAL {
             self.lists_at = Instant::now();
@@ -167,12 +168,13 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the tenants' idle pages, in two readings, and reads the generations, each when it is
+    /// Counts the idle pages, those of `others` too if wanted, in two readings, and reads the generations, each when it is
     /// due. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
+        others: bool,
     ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         // The list of all generations, whose length other users decide, may take as much.
@@ -184,9 +186,14 @@ impl Steered {
         };
         let is_due = self.age_at <= Instant::now() && !self.course.scans;
         let counts = is_due || self.law.wants_count();
+        let lists = counts || self.list_at <= Instant::now();
+        if !lists {
+            return Ok(false);
+        }
+        let tenants = managed(roots, world.tracker());
+        let of = IdleOf { roots, tenants: &tenants, nodes, others };
         if counts {
-            let tenants = managed(roots, world.tracker());
-            let cost = kernel_tiering::age(roots, &tenants, nodes, &mut self.reader)?;
+            let cost = kernel_tiering::age(&of, &mut self.reader)?;
             let Some(first) = self.aged.take() else {
                 self.aged = Some(FirstWalk { took: cost, owed: cost, is_second: false });
                 return Ok(false);
@@ -203,38 +210,39 @@ impl Steered {
             let due = if self.law.is_in_series() { now } else { self.age_at };
             self.age_at = after(due, cost);
         }
-        if counts || self.list_at <= Instant::now() {
-            let before = thread_cpu();
-            let read = kernel_tiering::idle_pages(roots, nodes, &mut self.reader);
-            self.list_at = after(self.list_at, thread_cpu().saturating_sub(before));
-            self.fast = read?;
-        }
+        let before = thread_cpu();
+        let read = kernel_tiering::idle_pages(&of, &mut self.reader);
+        self.list_at = after(self.list_at, thread_cpu().saturating_sub(before));
+        self.fast = read?;
         Ok(counts)
     }
 
-    /// Demotes as many idle pages of the tenants as a scan needs.
+    /// Demotes as many idle pages as a scan needs: of no tenant first, and then of the tenants.
+    /// Returns the pages of no tenant that were ordered.
     fn make_room(
         &mut self,
         roots: &Roots,
         settings: &mut Settings,
         world: &mut LiveWorld,
-    ) -> tierwise_linux::error::Result<()> {
+        others: bool,
+    ) -> tierwise_linux::error::Result<Pages> {
         let room = self.law.room();
         if room == Pages(0) {
-            return Ok(());
+            return Ok(Pages(0));
         }
         kernel_tiering::demote(settings)?;
         let before = thread_cpu();
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let tenants = managed(roots, world.tracker());
-        let made = kernel_tiering::make_room(roots, &tenants, nodes, room, &mut self.reader);
+        let of = IdleOf { roots, tenants: &tenants, nodes, others };
+        let made = kernel_tiering::make_room(&of, room, &mut self.reader);
         let took = thread_cpu().saturating_sub(before);
         world.moving(took);
-        made?;
+        let of_others = made?;
         let demoted = VmstatCounters::read(roots)?.demoted.saturating_sub(self.last.demoted);
         self.law.note_copies(Pages(demoted), took);
-        tracing::debug!(demoted, ?took, "made room");
-        Ok(())
+        tracing::debug!(demoted, ?of_others, ?took, "made room");
+        Ok(of_others)
     }
 }
 
@@ -399,28 +407,32 @@ impl Daemon {
         let roots = &self.options.roots;
         steered.limits.most = self.options.config.moving.rate.bytes();
         steered.limits.free = free(&self.world);
-        let read = steered.reading(roots, &mut self.world).and_then(|(reading, is_fresh)| {
-            let now = Timestamp::ZERO + steered.started.elapsed();
-            let course = steered.law.update(now, &reading, is_fresh);
-            if is_fresh && steered.law.wants_count() {
-                // The count's second generation is the first of the next one.
-                let took = steered.walk;
-                let owed = Duration::ZERO;
-                steered.aged = Some(FirstWalk { took, owed, is_second: false });
-            }
-            steered.victims = steered.law.victims().pages;
-            if let Some(wait) = steered.law.recount(now) {
-                steered.age_at = steered.age_at.min(steered.read_at + wait);
-            }
-            let judgement = steered.law.judgement();
-            tracing::debug!(?reading, ?course, ?judgement, "steering");
-            steered.make_room(roots, &mut self.settings, &mut self.world)?;
-            if is_worth_telling(&steered.course, &course) {
-                kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
-                steered.course = course;
-            }
-            Ok(())
-        });
+        let others = self.options.config.moving.unmanaged_idle_s > 0;
+        let mut of_others = Pages(0);
+        let read =
+            steered.reading(roots, &mut self.world, others).and_then(|(reading, is_fresh)| {
+                let now = Timestamp::ZERO + steered.started.elapsed();
+                let course = steered.law.update(now, &reading, is_fresh);
+                if is_fresh && steered.law.wants_count() {
+                    // The count's second generation is the first of the next one.
+                    let took = steered.walk;
+                    let owed = Duration::ZERO;
+                    steered.aged = Some(FirstWalk { took, owed, is_second: false });
+                }
+                steered.victims = steered.law.victims().pages;
+                if let Some(wait) = steered.law.recount(now) {
+                    steered.age_at = steered.age_at.min(steered.read_at + wait);
+                }
+                let judgement = steered.law.judgement();
+                tracing::debug!(?reading, ?course, ?judgement, "steering");
+                let (settings, world) = (&mut self.settings, &mut self.world);
+                of_others = steered.make_room(roots, settings, world, others)?;
+                if is_worth_telling(&steered.course, &course) {
+                    kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
+                    steered.course = course;
+                }
+                Ok(())
+            });
         self.world.set_max_wait(steered.until_due());
         match read {
             Ok(()) => steered.failed = false,
@@ -431,6 +443,7 @@ impl Daemon {
             }
             Err(_) => {}
         }
+        self.count_room(of_others.in_bytes(self.world.host().page_size));
     }
 
     pub(super) fn is_steering(&self) -> bool {

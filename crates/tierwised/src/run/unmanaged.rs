@@ -61,12 +61,13 @@ impl Daemon {
         let idle = Duration::from_secs(self.options.config.moving.unmanaged_idle_s);
         let world = &self.world;
         let halted = world.cpu_budget().suspended() || world.unreadable().is_some();
-        if idle.is_zero() || self.unmanaged.refusal.holds() || halted || !self.activity.manages() {
+        let steers = self.is_steering();
+        let acts = steers || self.activity.manages();
+        if idle.is_zero() || self.unmanaged.refusal.holds() || halted || !acts {
             return;
         }
         // Without the kernel's demotion the key has no effect: the operator did not ask for one.
         // Steering switches it on when there is something to demote.
-        let steers = self.is_steering();
         if !steers && mglru::probe_demotion(&self.options.roots).is_err() {
             return;
         }
@@ -103,7 +104,7 @@ impl Daemon {
         self.options.config.cpu.budget_percent / 100.0
     }
 
-    fn count_room(&mut self, demoted: Bytes) {
+    pub(super) fn count_room(&mut self, demoted: Bytes) {
         if self.unmanaged.demoted == Bytes(0) && demoted > Bytes(0) {
             let at = self.uptime();
             let line =

@@ -9,14 +9,15 @@
 //! the fast tier, there is no pass.
 //!
 //! The next count of the idle pages shows the gain of a pass. A promoted page takes the place of an
-//! idle one, or a free one. If it is used, there is one idle or free page less. If the promoted
-//! pages were accessed by chance, they are idle themselves, and as many are idle as before. All
-//! idle and free pages count for this, whichever of them are victims. They vary by themselves. So
-//! the effect is computed over as many passes as have promoted [`EVIDENCE`] of the fast tier, and
-//! is 1 before the first such number. By each pass, the next one is judged:
+//! idle one, or a free one. If it is used, one page of the tenants' more is in use. If the promoted
+//! pages were accessed by chance, they are idle themselves, and as many are in use as before. Only
+//! the tenants' pages count for this: kswapd demotes page cache of others that was read just now,
+//! while idle pages of others stay. The number varies by itself. So the effect is computed over as
+//! many passes as have promoted [`EVIDENCE`] of the fast tier, and is 1 before the first such
+//! number. By each pass, the next one is judged:
 //!
 //! ```text
-//! effect = (idle before these passes - idle now) / promoted by them    (between 0 and 1)
+//! effect = (in use now - in use before these passes) / promoted by them    (between 0 and 1)
 //! next   = candidates - promoted + promoted / e              (at most the places that are left)
 //! hot    = (free + effect * (next - free) / 2) / threshold
 //! gain   = (h * hot + (1 - h) * free * cold rate) * horizon * m * saved
@@ -84,6 +85,10 @@ const COMPLETE: f64 = 0.8;
 /// finds the hotter half, and the rest of the pass would only cost faults. Chosen, not measured.
 pub(super) const MAX_CANDIDATES: u64 = 2;
 
+/// The least slow memory for which the kernel scans, the unit of its rate: looking for a few hot
+/// pages costs more than they do.
+const MIN_SLOW: Pages = super::room::RATE_UNIT;
+
 /// The longest pass: memory of processes that do not run is not scanned.
 const MAX_PASS: Duration = Duration::from_secs(10);
 
@@ -129,6 +134,8 @@ impl Counts {
 struct Series {
     /// Idle and free base pages when the effect was last computed, or before the first pass.
     idle: Pages,
+    /// The tenants' fast base pages in use at that time.
+    in_use: Pages,
     /// Base pages promoted since then.
     promoted: u64,
     /// The part of the promoted pages that are in use, 0 to 1.
@@ -176,6 +183,8 @@ pub(super) struct Conditions {
     pub free: Pages,
     /// All base pages of the fastest tier that are idle or free.
     pub idle: Pages,
+    /// Base pages of the tenants in the fastest tier that are in use.
+    pub in_use: Pages,
     /// The victims that the rate allows to displace now.
     pub places: Pages,
     pub threshold: Duration,
@@ -199,10 +208,10 @@ impl Conditions {
         poisoned as f64 >= self.slow.0 as f64 * COMPLETE
     }
 
-    /// True if there are pages to promote, and enough places for them.
+    /// True if there are enough pages to promote, and enough places for them.
     fn has_work(&self) -> bool {
         let enough = (self.fast.0 as f64 * EVIDENCE).max(1.0);
-        self.places.0 as f64 >= enough && self.slow > Pages(0)
+        self.places.0 as f64 >= enough && self.slow >= MIN_SLOW
     }
 }
 
@@ -360,7 +369,7 @@ impl Scanning {
             State::On { .. } => return self.follow_pass(now, counts, of),
             State::Judge { first, pass, mut series, .. } if is_fresh => {
                 if of.has_work() && series.has_missed_a_change(of) {
-                    let series = Series::new(of.idle);
+                    let series = Series::new(of);
                     self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
@@ -406,7 +415,7 @@ impl Scanning {
             }
             State::Off(mut pause) if is_fresh => {
                 if pause.ends(now, of) {
-                    let series = Series::new(of.idle);
+                    let series = Series::new(of);
                     self.state = State::started(now, counts, series);
                     return Step::Started;
                 }
@@ -469,8 +478,9 @@ impl Scanning {
 }
 
 impl Series {
-    fn new(idle: Pages) -> Self {
-        Self { idle, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0, poisoned: 0 }
+    fn new(of: &Conditions) -> Self {
+        let &Conditions { idle, in_use, .. } = of;
+        Self { idle, in_use, promoted: 0, effect: 1.0, used: 0.0, spent: 0.0, poisoned: 0 }
     }
 
     /// True if so many more pages are idle that the workload has changed within the last pass, and
@@ -484,10 +494,11 @@ impl Series {
     fn add(&mut self, pass: &Counts, of: &Conditions) {
         self.promoted = self.promoted.saturating_add(pass.promoted);
         if self.promoted as f64 >= of.fast.0 as f64 * EVIDENCE {
-            let fewer = self.idle.saturating_sub(of.idle).0 as f64;
-            let effect = (fewer / self.promoted.max(1) as f64).min(1.0);
+            let more = of.in_use.saturating_sub(self.in_use).0 as f64;
+            let effect = (more / self.promoted.max(1) as f64).min(1.0);
             let used = self.used + effect * self.promoted as f64;
-            *self = Self { idle: of.idle, promoted: 0, effect, used, ..*self };
+            let &Conditions { idle, in_use, .. } = of;
+            *self = Self { idle, in_use, promoted: 0, effect, used, ..*self };
         }
     }
 }

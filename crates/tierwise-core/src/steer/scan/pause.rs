@@ -98,6 +98,7 @@ mod tests {
         Conditions {
             free: Pages(0),
             idle: Pages(idle),
+            in_use: Pages(0),
             places: Pages(idle),
             threshold: Duration::from_millis(50),
             is_longer: false,

@@ -15,6 +15,7 @@ fn of(victims: u64) -> Conditions {
     Conditions {
         free: Pages(0),
         idle: Pages(victims),
+        in_use: Pages(1000_u64.saturating_sub(victims)),
         places: Pages(victims),
         threshold: Duration::from_millis(50),
         is_longer: false,
@@ -76,7 +77,7 @@ fn pass_that_removes_no_victim_ends() {
 
 #[test]
 fn few_promotions_show_no_effect_yet() {
-    let mut series = Series::new(Pages(400));
+    let mut series = Series::new(&of(400));
     let mut effect = |promoted, victims| {
         series.add(&Counts { promoted, ..Counts::default() }, &of(victims));
         series.effect
@@ -85,6 +86,15 @@ fn few_promotions_show_no_effect_yet() {
     assert_eq!(effect(40, 420), 1.0);
     assert_eq!(effect(40, 430), 0.0, "80 pages, and none of them in use");
     assert_eq!(effect(100, 380), 0.5, "of the last hundred only");
+}
+
+#[test]
+fn idle_pages_of_others_hide_no_effect() {
+    let mut series = Series::new(&of(400));
+    // kswapd made room of others' pages in use, so as many pages are idle as before.
+    let after = Conditions { in_use: Pages(900), ..of(400) };
+    series.add(&Counts { promoted: 400, ..Counts::default() }, &after);
+    assert_eq!((series.effect, series.used), (0.75, 300.0));
 }
 
 #[test]

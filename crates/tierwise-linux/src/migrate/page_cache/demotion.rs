@@ -35,7 +35,7 @@ pub fn demote(
 ) -> Result<Bytes> {
     mglru::probe(roots)?;
     let (mut reader, mut all) = (Reader::default(), Vec::new());
-    let wanted = |name: &[u8]| groups.holds(name);
+    let wanted = |_: u64, name: &[u8]| groups.holds(name);
     if let Some(damage) = mglru::generations_of(roots, wanted, &mut reader, &mut all)? {
         tracing::debug!("page cache: {damage}");
     }

@@ -101,16 +101,16 @@ pub(crate) fn concerns_group(e: &LinuxError) -> bool {
     !e.is_of_machine() && !stops_all.contains(&source.raw_os_error())
 }
 
-/// Reads the generations of the cgroups whose paths ("/system.slice") `wanted` accepts into `out`,
-/// each cgroup's on each node oldest first. It skips a malformed line with
-/// that cgroup's following lines, and returns a description of the first malformed line, or of a
-/// file that takes too long; `out` then has its start.
+/// Reads the generations of the cgroups whose number and path ("/system.slice") `wanted` accepts
+/// into `out`, each cgroup's on each node oldest first. It skips a malformed line with that
+/// cgroup's following lines, and returns a description of the first malformed line, or of a file
+/// that takes too long; `out` then has its start.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn generations_of(
     roots: &Roots,
-    wanted: impl Fn(&[u8]) -> bool,
+    wanted: impl FnMut(u64, &[u8]) -> bool,
     reader: &mut Reader,
     out: &mut Vec<Generation>,
 ) -> Result<Option<LinuxError>> {
@@ -138,7 +138,7 @@ pub(crate) struct Lines<F> {
     node: Option<u32>,
 }
 
-impl<F: Fn(&[u8]) -> bool> Lines<F> {
+impl<F: FnMut(u64, &[u8]) -> bool> Lines<F> {
     pub(crate) fn new(wanted: F) -> Self {
         Self { wanted, memcg: None, node: None }
     }
@@ -150,7 +150,7 @@ impl<F: Fn(&[u8]) -> bool> Lines<F> {
             Some(b"memcg") => {
                 let read = memcg_line(line);
                 self.node = None;
-                self.memcg = read.and_then(|(id, name)| (self.wanted)(name).then_some(id));
+                self.memcg = read.and_then(|(id, name)| (self.wanted)(id, name).then_some(id));
                 read.is_some()
             }
             Some(b"node") => {
@@ -268,7 +268,7 @@ memcg    42 /a b
         out: &mut Vec<Generation>,
     ) -> Result<Option<LinuxError>> {
         let group = group.as_os_str().as_bytes();
-        generations_of(roots, |name| below(name, group), reader, out)
+        generations_of(roots, |_, name| below(name, group), reader, out)
     }
 
     #[test]

@@ -14,8 +14,9 @@
 //! Where the kernel rests before a later pass (`super::rest`), little room is made ahead, and the
 //! rate allows no more than is free. What is left is made when the scan begins, or when it should.
 //! Before the first pass all is made: it found 7,700 hot pages of stairs within a reading, and 250
-//! places. Room of other processes' idle pages is all made ahead, too: the tenants lose nothing. A series that ends leaves no room: free pages that nothing is promoted to are lost fast
-//! memory. What kswapd leaves free is filled by a scan within the pause.
+//! places. Room of other processes' idle pages is all made ahead, too: the tenants lose nothing. A
+//! series that ends leaves no room: free pages that nothing is promoted to are lost fast memory.
+//! What kswapd leaves free is filled by a scan within the pause.
 
 use super::scan::{self, Counts};
 use super::victims::total;

@@ -195,8 +195,10 @@ pub struct Moving {
     pub page_cache: bool,
     /// Make the kernel demote memory of the fastest tier that no tenant holds and that was idle for
     /// this many seconds, when tenants have memory in slower tiers. The kernel demotes page cache
-    /// and anonymous memory, and drops none of it. 0 leaves all unmanaged memory where it is. Has
-    /// an effect where the kernel demotes (`kernel.demotion`), with MGLRU and debugfs.
+    /// and anonymous memory, and drops none of it. While the daemon steers, what a scan needs is
+    /// demoted as soon as it is idle for about half a second, as the tenants' own idle memory is. 0
+    /// asks for none of it, and leaves it to the kernel's own reclaim. Has an effect where the
+    /// kernel demotes (`kernel.demotion`), with MGLRU and debugfs.
     pub unmanaged_idle_s: u64,
     /// Make the kernel promote page cache that a tenant that is a control group reads repeatedly
     /// from slower tiers, up to the tenant's share and its `cap`. Needs DAMON on physical memory,

@@ -33,6 +33,11 @@ impl RestPace {
     pub(super) fn rest(&mut self, cost: Duration, part: f64) {
         self.0 = Instant::now() + rest(cost, part);
     }
+
+    /// Rests for this time at least from now on.
+    pub(super) fn wait(&mut self, time: Duration) {
+        self.0 = self.0.max(Instant::now() + time);
+    }
 }
 
 fn rest(cost: Duration, part: f64) -> Duration {
@@ -43,6 +48,16 @@ fn rest(cost: Duration, part: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wait_shortens_no_rest() {
+        let mut pace = RestPace::new();
+        pace.rest(Duration::from_secs(1), 0.01);
+        pace.wait(Duration::from_secs(50));
+        assert!(pace.0 > Instant::now() + Duration::from_secs(80));
+        pace.wait(Duration::from_secs(500));
+        assert!(pace.0 > Instant::now() + Duration::from_secs(400));
+    }
 
     #[test]
     fn dear_work_rests_in_proportion() {

@@ -168,8 +168,8 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the idle pages, those of `others` too if wanted, in two readings, and reads the generations, each when it is
-    /// due. Returns true if idle pages were counted.
+    /// Counts the idle pages, those of `others` too if wanted, in two readings, and reads the
+    /// generations, each when it is due. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,

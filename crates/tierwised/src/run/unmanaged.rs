@@ -1,6 +1,6 @@
-//! Room that idle unmanaged memory makes for tenants: once a second the daemon compares the free
-//! memory of the fastest tier with the tenants' memory in slower tiers, and asks the kernel to
-//! demote what is missing, as far as it is idle and no tenant's.
+//! Room that idle unmanaged memory makes for tenants: the daemon compares the free memory of the
+//! fastest tier with the tenants' memory in slower tiers, and asks the kernel to demote what is
+//! missing, as far as it is idle and no tenant's. It does so once a second while it finds some.
 
 use std::time::Duration;
 
@@ -24,6 +24,10 @@ const MAX: Bytes = Bytes(32 << 20);
 /// The part of the fastest tier that is kept free ahead of need, so that a new or growing tenant
 /// finds room before it asks: what a round frees at most on a tier of a gigabyte.
 const AHEAD: u64 = 32;
+
+/// Readings of the generations within the time for which memory must be idle: it is found late by
+/// an eighth of that time at most.
+const LOOKS: u32 = 8;
 
 /// The state of the feature.
 #[derive(Debug)]
@@ -51,7 +55,7 @@ impl Unmanaged {
 }
 
 impl Daemon {
-    /// Asks the kernel once a second to demote idle unmanaged memory. A refusal is reported once,
+    /// Asks the kernel to demote idle unmanaged memory, if it is time. A refusal is reported once,
     /// and the daemon tries again later.
     pub(super) fn make_room(&mut self) {
         if !self.unmanaged.pace.is_due() {
@@ -88,6 +92,9 @@ impl Daemon {
         match asked {
             Ok(demoted) => {
                 self.unmanaged.refusal.end();
+                if demoted == Bytes(0) {
+                    self.unmanaged.pace.wait(idle / LOOKS);
+                }
                 self.count_room(demoted);
             }
             Err(e) => {

@@ -1,10 +1,12 @@
 """Tests of the daemon's start: no decision before evidence."""
 
+import os
+import subprocess
 import time
 
 from tierguest import Guest, test
 from tierguest.configuration import configuration
-from tierguest.files import write
+from tierguest.files import read, write
 from tierguest.settings import PER_CPU_LISTS
 from tierguest.stairs import Stairs
 
@@ -71,3 +73,26 @@ def a_lone_tenant_keeps_its_fast_memory(guest: Guest) -> None:
     """The engine decides about one tenant with a floor, whose hot part is slow: in the first minute
     it never has less fast memory than before the daemon."""
     _never_falls(guest, FLOOR)
+
+
+def _pages(pid: int, words: str) -> list[int]:
+    """Pages of a process's mappings whose lines have these words, on each of the two nodes."""
+    lines = [line for line in read(f"/proc/{pid}/numa_maps").splitlines() if words in line]
+    fields = [field.partition("=") for line in lines for field in line.split()]
+    return [sum(int(pages) for key, _, pages in fields if key == f"N{node}") for node in (0, 1)]
+
+
+@test(boot="hmat", needs=("tierwised",), timeout_s=300)
+def daemon_leaves_fast_memory_alone(guest: Guest) -> None:
+    """The daemon's memory is on the slow node. The C library, which all programs execute, stays on
+    the fast one."""
+    subprocess.run(["migratepages", str(os.getpid()), "1", "0"], check=True)
+    before = _pages(os.getpid(), "libc.so")
+    assert before[0] > 0 and before[1] == 0, f"the library must be fast: {before}"
+    daemon = guest.tierwised(configuration(guest, "tierwise", [("lone", "cgroup = 'lone'")]))
+    guest.wait_until(lambda: "waits for it" in daemon.printed(), 60, daemon.printed)
+    own = _pages(daemon.pid, "heap")
+    guest.figure("heap_fast_pages", own[0])
+    assert own[1] > 0 and own[0] <= own[1] / 10, f"the daemon's heap is fast: {own}"
+    after = _pages(os.getpid(), "libc.so")
+    assert after[1] == 0, f"the library was moved: {after}"

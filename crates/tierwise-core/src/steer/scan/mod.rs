@@ -2,7 +2,8 @@
 //!
 //! A scan poisons slow pages, and each of them that is accessed later costs a hint fault. A *pass*
 //! is one scan of the tenants' slow memory; passes that follow each other are a *series*. A pass
-//! ends when all pages were scanned and had the threshold's time to be accessed. It ends early as
+//! ends when all pages were scanned, or still wait since an earlier scan, and had the threshold's
+//! time to be accessed. It ends early as
 //! soon as no place is left, because a further promotion would displace a page in use or exceed the
 //! rate, and as soon as there are [`MAX_CANDIDATES`] candidates per place, because the threshold
 //! then distinguishes too little. Without slow pages, or with places for less than [`EVIDENCE`] of
@@ -92,6 +93,11 @@ const MIN_SLOW: Pages = super::room::RATE_UNIT;
 /// The longest pass: memory of processes that do not run is not scanned.
 const MAX_PASS: Duration = Duration::from_secs(10);
 
+/// The time without another poisoned page from which on pages that wait since earlier scans count
+/// as scanned, too: three of the kernel's shortest periods. Pages of processes that have ended wait
+/// for ever.
+const STILL: Duration = Duration::from_millis(300);
+
 /// The longest scan that fills free pages: nothing is counted meanwhile, so a change of the
 /// workload is not noticed. Two of the kernel's longest periods at first, a second each.
 const MAX_FILL: Duration = Duration::from_secs(2);
@@ -155,6 +161,8 @@ enum State {
         since: Timestamp,
         counts: Counts,
         series: Series,
+        /// Pages that it has poisoned, and when their number was last seen to grow.
+        grown: (u64, Timestamp),
         /// All was scanned then.
         scanned: Option<Timestamp>,
         /// There were no places left then.
@@ -172,7 +180,7 @@ enum State {
 impl State {
     /// A pass that starts.
     fn started(since: Timestamp, counts: Counts, series: Series) -> Self {
-        Self::On { since, counts, series, scanned: None, full: None }
+        Self::On { since, counts, series, grown: (0, since), scanned: None, full: None }
     }
 }
 
@@ -450,11 +458,18 @@ impl Scanning {
     }
 
     fn follow_pass(&mut self, now: Timestamp, counts: Counts, of: &Conditions) -> Step {
-        let State::On { since, counts: first, series, scanned, full } = &mut self.state else {
+        let State::On { since, counts: first, series, grown, scanned, full } = &mut self.state
+        else {
             return Step::None;
         };
         let pass = counts.since(first);
-        let is_complete = of.is_scan(pass.poisoned);
+        if pass.poisoned > grown.0 {
+            *grown = (pass.poisoned, now);
+        }
+        // The kernel passes over pages that wait for the faults of an earlier scan.
+        let waited = pass.poisoned.saturating_add(first.waiting());
+        let is_still = pass.poisoned > 0 && now.since(grown.1) >= STILL;
+        let is_complete = of.is_scan(pass.poisoned) || is_still && of.is_scan(waited);
         if scanned.is_none() && (is_complete || now.since(*since) >= MAX_PASS) {
             *scanned = Some(now);
         }

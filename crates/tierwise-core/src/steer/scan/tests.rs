@@ -57,6 +57,25 @@ fn on(mut victims: u64, passes: &[(u64, u64)], tenths: u64) -> Vec<u64> {
 }
 
 #[test]
+fn waiting_pages_are_not_scanned_again() {
+    let start = Counts { poisoned: 9000, faults: 2000, ..Counts::default() };
+    let ends = |of_scan: u64| {
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), start, &of(400), true);
+        let counts = Counts { poisoned: 9000 + of_scan, ..start };
+        (1..200_u64).find(|&n| {
+            scanning.update(tenth(n), counts, &of(400), false);
+            !scanning.is_on()
+        })
+    };
+    // 7000 of 9000 slow pages wait, and 7200 are a scan.
+    assert_eq!(ends(200), Some(5), "three tenths without another, and the threshold");
+    assert_eq!(ends(199), Some(101), "the longest pass");
+    assert_eq!(ends(0), Some(101), "nothing was scanned");
+    assert_eq!(ends(7200), Some(2));
+}
+
+#[test]
 fn nothing_is_scanned_without_victims() {
     assert!(on(0, &[(900, 0); 20], 20).is_empty());
 }
@@ -274,7 +293,7 @@ fn pass_of_memory_not_scanned_ends() {
     let mut scanning = Scanning::new(COSTS);
     scanning.update(tenth(0), Counts::default(), &of(400), true);
     let pass = Counts { poisoned: 100, faults: 100, ..Counts::default() };
-    let ends = (1..200).find(|&n| {
+    let ends = (1..200_u64).find(|&n| {
         scanning.update(tenth(n), pass, &of(400), false);
         scanning.wants_count()
     });

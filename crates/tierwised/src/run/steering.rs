@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::error::LinuxError;
-use tierwise_linux::kernel_tiering::{self, IdleOf, SteeringLimits, VmstatCounters};
+use tierwise_linux::kernel_tiering::{self, IdleOf, SteeringLimits, VmstatCounters, Walk};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -85,7 +85,7 @@ struct Steered {
     age_at: Instant,
     /// The first of two generations, if it was made.
     aged: Option<FirstWalk>,
-    /// The walk of the page tables that made the last generation.
+    /// The walk of the tenants' page tables that made the last generation.
     walk: Duration,
     started: Instant,
     reader: Reader,
@@ -96,6 +96,7 @@ struct Steered {
 /// The walk of the page tables that made the first of two generations.
 #[derive(Debug, Clone, Copy)]
 struct FirstWalk {
+    /// CPU time of the tenants' page tables: other walks would hide one that ended early.
     took: Duration,
     /// CPU time that the count owes: none for a generation that ended the count before.
     owed: Duration,
@@ -193,19 +194,18 @@ impl Steered {
         let tenants = managed(roots, world.tracker());
         let of = IdleOf { roots, tenants: &tenants, nodes, others };
         if counts {
-            let cost = kernel_tiering::age(&of, &mut self.reader)?;
+            let Walk { all, own: took } = kernel_tiering::age(&of, &mut self.reader)?;
             let Some(first) = self.aged.take() else {
-                self.aged = Some(FirstWalk { took: cost, owed: cost, is_second: false });
+                self.aged = Some(FirstWalk { took, owed: all, is_second: false });
                 return Ok(false);
             };
-            if !is_whole(first.took, cost) && !first.is_second {
-                let owed = first.owed + cost;
-                self.aged = Some(FirstWalk { took: cost, owed, is_second: true });
+            let cost = first.owed + all;
+            if !is_whole(first.took, took) && !first.is_second {
+                self.aged = Some(FirstWalk { took, owed: cost, is_second: true });
                 return Ok(false);
             }
-            tracing::debug!(first = ?first.took, second = ?cost, "walked the page tables");
-            self.walk = cost;
-            let cost = first.owed + cost;
+            tracing::debug!(first = ?first.took, second = ?took, "walked the page tables");
+            self.walk = took;
             // The series pays for the counts within it.
             let due = if self.law.is_in_series() { now } else { self.age_at };
             self.age_at = after(due, cost);

@@ -269,7 +269,7 @@ fn damon_checks_one_base_page() {
 
 /// Policies weigh moves by the cost of a base page, however many are simulated as one.
 #[test]
-fn granules_are_moved_at_the_cost_of_their_pages() {
+fn granules_move_at_their_pages_cost() {
     let of_page = |granule_order| {
         let granules =
             Machine { granule_order, ..machine(4000 << granule_order, 4000 << granule_order) };

@@ -54,7 +54,8 @@ fn statements(parts: &[PaperPart<'_>], first: u64, by_seed: &[Vec<Findings>]) ->
     });
     let mut all = FigureSheet::new(
         &format!("Statements under {} seeds, from {first} on", by_seed.len()),
-        "a figure here is its lowest and its highest value over the seeds; the verdict is the worst",
+        "a figure here is its lowest and its highest value over the seeds; the worst verdict \
+         decides",
         &["where", "statement", "paper", "here", "verdict"],
     );
     all.rows.extend(rows);
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_ranges_and_texts_are_the_first_seeds() {
+    fn numbers_have_ranges_and_texts_stay() {
         assert_eq!(range(&["0.81", "0.79", "0.80"]), "0.79 to 0.81");
         assert_eq!(range(&["12 of 200", "9 of 200"]), "9 to 12 of 200");
         assert_eq!(range(&["95.3 %", "95.3 %"]), "95.3 %");

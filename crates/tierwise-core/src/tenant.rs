@@ -128,6 +128,11 @@ impl TenantSpec {
         }
     }
 
+    /// True for a service: a latency-critical tenant with an SLO.
+    pub fn has_slo(&self) -> bool {
+        self.class == Class::LatencyCritical && self.slo.is_some()
+    }
+
     /// Its floor in a tier, as configured.
     pub fn floor(&self, tier: TierId) -> Option<Limit> {
         self.floors.get(tier.index()).copied().flatten()

@@ -99,8 +99,8 @@ fn host_on(machine: Machine, signals: Signals) -> SimulatedHost {
     let windows = Windows::of(Arc::new(part), 1);
     let workload = Workload::new(windows, machine.tiers.len(), 9);
     let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };
-    let mut host =
-        SimulatedHost::new(machine, Costs::default(), vec![(workload, schedule)], None, 9);
+    let costs = Costs::default().for_granules(1 << machine.granule_order);
+    let mut host = SimulatedHost::new(machine, costs, vec![(workload, schedule)], None, 9);
     host.set_check(true);
     let orders = MigrationPlan { signals, ..MigrationPlan::default() };
     host.migrate(&orders, &mut Vec::new()).unwrap();
@@ -265,6 +265,20 @@ fn damon_checks_one_base_page() {
     };
     // At least one tick is given for each page of a region that was found once.
     assert!(found(6) * 2 < found(0), "{} against {}", found(6), found(0));
+}
+
+/// Policies weigh moves by the cost of a base page, however many are simulated as one.
+#[test]
+fn granules_move_at_their_pages_cost() {
+    let of_page = |granule_order| {
+        let granules =
+            Machine { granule_order, ..machine(4000 << granule_order, 4000 << granule_order) };
+        let (mut host, mut cost) = (host_on(granules, Signals::default()), None);
+        observe(&mut host, 0.1, |obs, _| cost = obs.move_cost);
+        cost.unwrap().as_nanos()
+    };
+    let (page, granule) = (of_page(0), of_page(6));
+    assert!(granule.abs_diff(page) * 10 < page, "{granule} ns of a granule's page, not {page}");
 }
 
 #[test]

@@ -45,8 +45,9 @@ pub struct ProfileCommand {
     /// Sizes of fast memory, including none and all.
     #[arg(long, default_value_t = 33, value_name = "NUMBER", value_parser = whole(2..=1025_u32))]
     points: u32,
-    /// The policy that selects the pages in fast memory (see `tierwise policies`).
-    #[arg(long, default_value = "memtis", value_name = "NAME")]
+    /// The policy that selects the pages in fast memory (see `tierwise policies`): the one that
+    /// will divide by the profiles, as another may find other pages.
+    #[arg(long, default_value = "mtat", value_name = "NAME")]
     policy: String,
     /// Write one file per workload into this directory: WORKLOAD.json.
     #[arg(long, value_name = "DIR")]

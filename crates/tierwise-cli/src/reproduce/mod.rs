@@ -14,6 +14,7 @@ mod page;
 mod part;
 mod runs;
 mod sheet;
+mod spread;
 
 use clap::{Args, Subcommand};
 

@@ -18,16 +18,19 @@ use tierwise_trace::reader::TraceReader;
 
 use super::claims::{Here, mtat as claims};
 use super::measurements::{LazyScenario, Measurements};
-use super::part::{Findings, PaperPart, sheets};
+use super::part::{Findings, PaperPart};
 use super::runs::{self, best_effort, fast_gb};
 use super::sheet::{FigureSheet, publish};
+use super::spread;
 use crate::failure::{CommandResult, Failure};
 use crate::run_args::PaperArgs;
+use crate::value::whole;
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
 /// load of figure 7), 8 (maximum load) and 9 (steady loads).
 #[derive(Debug, Args)]
-#[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis")]
+#[command(after_help = "EXAMPLE\n  tierwise reproduce mtat --services redis\n  \
+                  tierwise reproduce mtat --only mtat-6,mtat-9 --seeds 5")]
 pub struct MtatCommand {
     /// Directory of the scenarios.
     #[arg(long, default_value = "scenarios/mtat", value_name = "DIR")]
@@ -43,6 +46,16 @@ pub struct MtatCommand {
         value_name = "NAMES"
     )]
     services: Vec<String>,
+    /// Measure these parts only, as "mtat-6" [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Number of seeds, from --seed on. With several, the tables have ranges, and another table has
+    /// the paper's statements.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = whole(1..=100_u64))]
+    seeds: u64,
+    /// Directory that keeps the results, so that a stopped command goes on where it stopped.
+    #[arg(long, value_name = "DIR")]
+    kept: Option<PathBuf>,
     #[command(flatten)]
     paper: PaperArgs,
 }
@@ -75,7 +88,8 @@ impl MtatCommand {
     /// The command on the scenarios and traces below a directory.
     pub fn below(root: &Path, paper: PaperArgs) -> Self {
         let [scenarios, traces] = ["scenarios/mtat", "traces"].map(|path| root.join(path));
-        Self { scenarios, traces, services: SERVICES.map(str::to_owned).to_vec(), paper }
+        let services = SERVICES.map(str::to_owned).to_vec();
+        Self { scenarios, traces, services, only: Vec::new(), seeds: 1, kept: None, paper }
     }
 
     pub fn execute(&self) -> CommandResult {
@@ -86,7 +100,18 @@ impl MtatCommand {
                 return Err(Failure::User(problem));
             }
         }
-        publish("mtat", &self.paper, &sheets(&self.parts(), self.paper.seed)?)
+        let mut parts = self.parts();
+        if let Some(name) = self.only.iter().find(|name| parts.iter().all(|p| p.name != **name)) {
+            let known: Vec<&str> = parts.iter().map(|part| part.name).collect();
+            let problem = format!("--only: found {name:?}; allowed: {}", known.join(", "));
+            return Err(Failure::User(problem));
+        }
+        let wanted = |part: &PaperPart<'_>| {
+            self.only.is_empty() || self.only.iter().any(|name| name == part.name)
+        };
+        parts.retain(wanted);
+        let sheets = spread::sheets(&parts, self.paper.seed, self.seeds, self.kept.as_deref())?;
+        publish("mtat", &self.paper, &sheets)
     }
 
     /// The paper's parts. All but the first need the load that FMEM_ALL sustains; the first to be

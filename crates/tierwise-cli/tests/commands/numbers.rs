@@ -104,6 +104,7 @@ const ROWS: &[Row] = &[
     row(&["reproduce", "multi-clock"], "--seed", &[], Allowed),
     row(&["reproduce", "equilibria"], "--seed", &[], Allowed),
     row(&["reproduce", "mtat"], "--seed", &[], Allowed),
+    row(&["reproduce", "mtat"], "--seeds", &[], Refused),
     row(&["reproduce", "memstrata"], "--seed", &[], Allowed),
     row(&["reproduce", "memstrata"], "--figures", &[], Refused),
     row(&["reproduce", "all"], "--seed", &[], Allowed),

@@ -75,6 +75,11 @@ struct Observed {
     /// Base pages by the class before and the class after the interval.
     became: Vec<[f32; CLASSES]>,
     intervals: usize,
+    /// The last ageing, and the outlook's intervals that it ended.
+    aged: Timestamp,
+    steps: u32,
+    /// If samples are ticks: the checks before the last ageing.
+    checks: u64,
     expected: Option<[f32; CLASSES]>,
     /// Base pages of each bin at the last ageing.
     present: [f32; BINS],
@@ -92,6 +97,9 @@ impl Observed {
             accesses: none,
             became,
             intervals: 0,
+            aged: Timestamp::ZERO,
+            steps: 1,
+            checks: 0,
             expected: None,
             present: [0.0; BINS],
             curve: Vec::with_capacity(BINS),
@@ -137,7 +145,8 @@ impl Observed {
         let like: [Option<usize>; CLASSES] = std::array::from_fn(|class| self.like(class));
         let mut ahead = [0.0; CLASSES];
         let chain = self.chain(&like);
-        for _ in 0..self.intervals.min(HORIZON) {
+        let horizon = (HORIZON / self.steps.max(1) as usize).max(1);
+        for _ in 0..self.intervals.min(horizon) {
             let mut next = [0.0; CLASSES];
             for class in self.known() {
                 let became = chain[class].iter().zip(&ahead);
@@ -250,10 +259,9 @@ pub(super) enum SampleMeaning {
 pub(super) struct Outlook {
     before: Vec<Before>,
     tenants: Vec<Observed>,
-    /// If samples are ticks: the checks since the last ageing.
-    checks: u32,
+    /// If samples are ticks: all checks so far.
+    checks: u64,
     interval: Duration,
-    aged: Timestamp,
     now: Timestamp,
 }
 
@@ -262,10 +270,10 @@ impl Outlook {
     #[cfg(test)]
     pub(super) const BYTES_PER_PAGE: usize = size_of::<Before>();
 
-    /// An outlook without evidence. `interval` is the time between two ageings.
+    /// An outlook without evidence. `interval` is the shortest time between two ageings.
     pub(super) fn new(interval: Duration) -> Self {
-        let (aged, now) = (Timestamp::ZERO, Timestamp::ZERO);
-        Self { before: Vec::new(), tenants: Vec::new(), checks: 0, interval, aged, now }
+        let now = Timestamp::ZERO;
+        Self { before: Vec::new(), tenants: Vec::new(), checks: 0, interval, now }
     }
 
     /// Adds a new page.
@@ -283,19 +291,26 @@ impl Outlook {
     /// Records the time of an observation and the checks that it contains.
     pub(super) fn observe(&mut self, now: Timestamp, checks: u32) {
         self.now = now;
-        self.checks = self.checks.saturating_add(checks);
+        self.checks = self.checks.saturating_add(u64::from(checks));
     }
 
     /// Compares every page's count with the one at the last ageing. `is_counted` is false for
-    /// numbers that are no page.
+    /// numbers that are no page. `ended` returns the intervals since a tenant's last ageing, or
+    /// `None` if the tenant is not aged now; its pages must not be counted then.
     pub(super) fn age(
         &mut self,
         counts: &[u16],
         meaning: SampleMeaning,
         is_counted: impl Fn(PageId) -> bool,
+        ended: impl Fn(TenantId) -> Option<u32>,
         pages: &PageTable,
     ) {
-        self.tenants.iter_mut().for_each(Observed::forget);
+        for (index, observed) in self.tenants.iter_mut().enumerate() {
+            if let Some(steps) = ended(TenantId(index as u16)) {
+                observed.steps = steps;
+                observed.forget();
+            }
+        }
         for (index, (before, &count)) in self.before.iter_mut().zip(counts).enumerate() {
             let page = PageId(index as u32);
             if !is_counted(page) {
@@ -309,13 +324,18 @@ impl Outlook {
             let observed = &mut self.tenants[pages.tenant(page).index()];
             observed.present[after / 2] += frames;
             let Before::Was { count: was, rose } = last else { continue };
-            let accesses = accesses(f64::from(fresh), meaning, self.checks, pages.frames(page));
+            let checks = checks_since(observed.checks, self.checks);
+            let accesses = accesses(f64::from(fresh), meaning, checks, pages.frames(page));
             let was = class(was, rose, page, pages);
             observed.add(was, after, frames, accesses as f32);
         }
-        self.tenants.iter_mut().for_each(Observed::foresee);
-        self.tenants.iter_mut().for_each(Observed::draw_curve);
-        (self.checks, self.aged) = (0, self.now);
+        for (index, observed) in self.tenants.iter_mut().enumerate() {
+            if ended(TenantId(index as u16)).is_some() {
+                observed.foresee();
+                observed.draw_curve();
+                (observed.checks, observed.aged) = (self.checks, self.now);
+            }
+        }
     }
 
     /// A tenant's base pages at the last ageing, hottest first, and the accesses that one page of
@@ -334,18 +354,25 @@ impl Outlook {
     ) -> Option<f64> {
         let carried = self.before.get(page.index())?.carried();
         let fresh = f64::from(count.saturating_sub(carried));
-        let passed = self.now.since(self.aged).as_secs_f64() / self.interval.as_secs_f64();
+        let observed = self.tenants.get(pages.tenant(page).index())?;
+        let interval = self.interval * observed.steps;
+        let passed = self.now.since(observed.aged).as_secs_f64() / interval.as_secs_f64();
         let passed = passed.clamp(MIN_PASSED, 1.0);
         let is_rising = fresh > f64::from(carried) * passed;
-        let expected = self.tenants.get(pages.tenant(page).index())?.expected?;
+        let expected = observed.expected?;
         let learned = f64::from(expected[class(count, is_rising, page, pages)]);
         if !is_rising || pages.tier(page) == Some(TierId::FASTEST) {
             return Some(learned);
         }
         let lower = (fresh.sqrt() - DEVIATIONS * DEVIATION).max(0.0).powi(2);
-        let own = accesses(lower, meaning, self.checks, pages.frames(page)) / passed;
+        let checks = checks_since(observed.checks, self.checks);
+        let own = accesses(lower, meaning, checks, pages.frames(page)) / passed;
         Some(learned.max(own))
     }
+}
+
+fn checks_since(before: u64, now: u64) -> u32 {
+    u32::try_from(now.saturating_sub(before)).unwrap_or(u32::MAX)
 }
 
 fn class(count: u16, is_rising: bool, page: PageId, pages: &PageTable) -> usize {
@@ -405,7 +432,7 @@ mod tests {
             self.seconds += 1;
             self.outlook.observe(Timestamp(self.seconds * SECOND), checks);
             self.sample(samples);
-            self.outlook.age(&self.counts, self.meaning, |_| true, &self.pages);
+            self.outlook.age(&self.counts, self.meaning, |_| true, |_| Some(1), &self.pages);
             self.counts.iter_mut().for_each(|count| *count /= 2);
         }
 

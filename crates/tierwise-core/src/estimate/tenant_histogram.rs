@@ -21,6 +21,11 @@
 //! The counts of an earlier engine ([`Observation::remembered`]) count as if they had just been
 //! sampled. So they age, and fresh samples outweigh them within a few ageing intervals.
 //!
+//! A service's requests draw their keys anew, so that its counts say more the longer they are kept,
+//! while programs have phases. With `service_ageing_interval_ms` the counts of tenants with an SLO
+//! are halved more rarely: after one interval of the others, after two, after four, and so on up to
+//! that time.
+//!
 //! With `bursts`, a tenant whose pages are used for a moment each ([`super::bursts`]) is aged
 //! `HASTE` times as often. Nearly all of its pages are then in the lowest bin, from which the page
 //! goes first that has had no sample for the longest time. Nothing is foreseen for such a tenant.
@@ -58,6 +63,7 @@ use crate::observe::{Observation, Signals};
 use crate::page::{Flag, PageTable};
 use crate::policy::PlanContext;
 use crate::stage::{Estimator, Scope};
+use crate::tenant::TenantSpec;
 use crate::ticker::Ticker;
 use crate::topology::Topology;
 use crate::units::{Hotness, PageId, Pages, TenantId, TierId, Timestamp};
@@ -105,21 +111,30 @@ pub struct TenantHistogram {
     bursts: Option<Bursts>,
     /// The ageing of tenants that are used in bursts.
     quick: Ticker,
+    /// Ageing intervals after which a service's counts are halved.
+    slowness: u32,
+    /// By tenant: the ageing intervals so far.
+    aged: Vec<u32>,
+    /// By tenant: the ageing intervals that end now; `None` if its counts are not halved now.
+    ended: Vec<Option<u32>>,
 }
 
 impl TenantHistogram {
     /// Bytes of metadata per page, beside the page table's.
     pub const BYTES_PER_PAGE: usize = size_of::<u16>() + PageLists::BYTES_PER_PAGE;
 
-    /// Reads `ageing_interval_ms` (60000), `interval_ms` (500, the time between two checks of the
-    /// sampler and of the ageing), `outlook` (false: learn what pages have to expect),
+    /// Reads `ageing_interval_ms` (60000), `service_ageing_interval_ms` (the same: of tenants with
+    /// an SLO), `interval_ms` (500, the time between two checks of the sampler and of the ageing),
+    /// `outlook` (false: learn what pages have to expect),
     /// `bursts` (false: find out which tenants are used in bursts) and the sampler's parameters.
     ///
     /// # Errors
     /// A parameter is outside its allowed range.
     pub fn build(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let range = 1..=3_600_000;
         let ageing =
-            section.millis_or("ageing_interval_ms", Duration::from_secs(60), 1..=3_600_000)?;
+            section.millis_or("ageing_interval_ms", Duration::from_secs(60), range.clone())?;
+        let services = section.millis_or("service_ageing_interval_ms", ageing, range)?;
         Ok(Self {
             counts: Vec::new(),
             lists: PageLists::default(),
@@ -133,6 +148,9 @@ impl TenantHistogram {
             outlook: section.flag_or("outlook", false)?.then(|| Outlook::new(ageing)),
             bursts: section.flag_or("bursts", false)?.then(Bursts::default),
             quick: Ticker::new(Some(ageing / HASTE)),
+            slowness: slowness(services, ageing),
+            aged: Vec::new(),
+            ended: Vec::new(),
         })
     }
 
@@ -208,9 +226,26 @@ impl TenantHistogram {
     fn age(&mut self, in_bursts: bool, pages: &PageTable) {
         for index in 0..self.counts.len() {
             let (page, count) = (PageId(index as u32), self.counts[index]);
-            if count > 0 && self.in_bursts(pages.tenant(page)) == in_bursts {
+            let tenant = pages.tenant(page);
+            let is_due = self.in_bursts(tenant) == in_bursts
+                && (in_bursts || self.ended[tenant.index()].is_some());
+            if count > 0 && is_due {
                 self.recount(page, count / 2, pages);
             }
+        }
+    }
+
+    /// Decides whose counts are halved at this ageing: those of a service after one interval, after
+    /// two, after four, and so on up to `slowness`.
+    fn decide(&mut self, ctx: &PlanContext<'_>) {
+        self.aged.resize(self.aged.len().max(usize::from(self.tenants)), 0);
+        self.ended.resize(self.aged.len(), None);
+        for (index, (aged, ended)) in self.aged.iter_mut().zip(&mut self.ended).enumerate() {
+            *aged = aged.wrapping_add(1);
+            let is_service = ctx.specs.get(index).is_some_and(TenantSpec::has_slo);
+            let slowness = if is_service { self.slowness } else { 1 };
+            let is_due = *aged % slowness == 0 || (*aged < slowness && aged.is_power_of_two());
+            *ended = is_due.then(|| if *aged > slowness { slowness } else { (*aged / 2).max(1) });
         }
     }
 
@@ -228,11 +263,15 @@ impl TenantHistogram {
             bursts.age(period, fast_part, |page| self.lists.contains(page), ctx);
             self.bursts = Some(bursts);
         }
-        let (lists, bursts) = (&self.lists, &self.bursts);
+        let (lists, bursts, ended) = (&self.lists, &self.bursts, &self.ended);
+        let ended = |tenant: TenantId| ended.get(tenant.index()).copied().flatten();
         let recent = |tenant| bursts.as_ref().is_some_and(|bursts| bursts.recent(tenant));
         if let Some(outlook) = &mut self.outlook {
-            let is_counted = |page| lists.contains(page) && !recent(ctx.pages.tenant(page));
-            outlook.age(&self.counts, meaning, is_counted, ctx.pages);
+            let is_counted = |page| {
+                let tenant = ctx.pages.tenant(page);
+                lists.contains(page) && !recent(tenant) && ended(tenant).is_some()
+            };
+            outlook.age(&self.counts, meaning, is_counted, ended, ctx.pages);
         }
     }
 
@@ -293,6 +332,12 @@ impl TenantHistogram {
             }
         }
     }
+}
+
+/// The number of ageings in a longer interval, rounded down to a power of two.
+fn slowness(longer: Duration, ageing: Duration) -> u32 {
+    let times = longer.as_nanos() / ageing.as_nanos().max(1);
+    1 << times.max(1).ilog2()
 }
 
 /// A tenant's pages of one bin in one tier.
@@ -372,6 +417,7 @@ impl Estimator for TenantHistogram {
             self.age(true, ctx.pages);
         }
         if self.ageing.take(now) && std::mem::take(&mut self.updated) {
+            self.decide(ctx);
             self.learn(ctx);
             self.age(false, ctx.pages);
         }

@@ -23,17 +23,18 @@
 //!   last five minutes. In the first minute it is that of a load a third higher.
 //!
 //! Of the memory that the coming load needs, the service has to hold what cannot be moved in time.
-//! Copies that bring a share `v` of its accesses per second begin at most [`DELAY`] after the rise.
-//! With a share `d` still missing, each second of it adds `g * d` seconds to the queue, `g` being
-//! the utilisation that slow misses add at that load, and the queue has grown by
+//! Copies begin at most [`DELAY`] after the rise, and the pages of a share `d` of the accesses take
+//! a time `t(d)`. With a share `d` still missing, each second of it adds `g * d` seconds to the
+//! queue, `g` being the utilisation that slow misses add at that load, and the queue has grown by
 //!
 //! ```text
-//! g * (d * DELAY + d^2 / (2 * v))
+//! g * d * (DELAY + t(d) / 2)
 //! ```
 //!
-//! when all is there. `d` may be as large as keeps this within half the SLO, and within what the
-//! safe utilisation leaves to work off in [`DRAIN`] with all memory fast. A service that the coming
-//! load will use to the last cycle never works it off, and has to hold everything.
+//! or less when all is there. `d` may be as large as keeps this within half the SLO, and within
+//! what idle servers work off in [`DRAIN`] with all memory fast. A service that the coming load
+//! will use to the last cycle never works it off, and has to hold everything. If the service's
+//! highest load is known, no rise leads beyond it.
 //!
 //! After a violation the guard keeps all memory of the service fast for ten seconds.
 //!
@@ -50,6 +51,7 @@
 //!     access_ratio,
 //!     added_ns: 100.0,
 //!     requests: 1e4 * busy,
+//!     full_load: f64::INFINITY,
 //! };
 //! let (need, slo) = (ServiceNeed::default(), Duration::from_millis(20));
 //! let ratio = |service| need.access_ratio(Timestamp(0), &service, slo);
@@ -99,9 +101,12 @@ const MIN: f64 = 0.5;
 /// Seconds between a rise and the first copies for it: the partitioner decides once per second.
 const DELAY: f64 = 1.0;
 
-/// Seconds within which the queue of a rise has to be worked off: the time of one 99th percentile,
-/// so that it is late in one reading at most.
-const DRAIN: f64 = 1.0;
+/// Seconds within which the queue of a rise has to be worked off, with all memory fast: the time of
+/// the guard. The queue alone makes no request late, as it is at most half of the SLO.
+const DRAIN: f64 = 10.0;
+
+/// Halvings of a share: exact to a thousandth.
+const BISECTIONS: u32 = 10;
 
 /// The time for which the guard keeps memory: a queue of seconds needs about as long to drain.
 const GUARD: Duration = Duration::from_secs(10);
@@ -121,6 +126,8 @@ pub struct ServiceReading {
     pub added_ns: f64,
     /// Requests per second; 0 if it does not count them.
     pub requests: f64,
+    /// Misses per second under its highest load; infinite if that is not known.
+    pub full_load: f64,
 }
 
 impl ServiceReading {
@@ -171,25 +178,28 @@ impl ServiceNeed {
     }
 
     /// Returns the share of the accesses, 0 to 1, that can be made fast in time after the rise that
-    /// may come next. `refill` is the share that copies bring per second.
+    /// may come next. `copying` returns the seconds in which a missing share is copied.
     pub fn deferrable(
         &self,
         at: Timestamp,
         now: &ServiceReading,
         slo: Duration,
-        refill: f64,
+        copying: impl Fn(f64) -> f64,
     ) -> f64 {
         let ahead = self.ahead(at, now) / now.servers.max(1e-9);
         let span = now.misses * now.added_ns * 1e-9;
         let all_fast = ahead * (now.busy - span * (1.0 - now.access_ratio));
-        // What chance may take from a second works nothing off.
-        let idle = self.limit(now, slo) - all_fast;
-        let wait = (slo.as_secs_f64() / 2.0).min(idle * DRAIN);
-        if wait <= 0.0 || span <= 0.0 || refill <= 0.0 {
+        let wait = (slo.as_secs_f64() / 2.0).min((1.0 - all_fast) * DRAIN);
+        let queue = |missing: f64| ahead * span * missing * (DELAY + copying(missing) / 2.0);
+        let (mut fits, mut exceeds) = (0.0, 1.0);
+        if wait <= 0.0 || span <= 0.0 {
             return 0.0;
         }
-        let waits = 2.0 * wait / (ahead * span * refill);
-        (refill * ((DELAY * DELAY + waits).sqrt() - DELAY)).min(1.0)
+        for _ in 0..BISECTIONS {
+            let missing = f64::midpoint(fits, exceeds);
+            if queue(missing) <= wait { fits = missing } else { exceeds = missing }
+        }
+        fits
     }
 
     fn ratio_at(&self, ahead: f64, now: &ServiceReading, slo: Duration) -> f64 {
@@ -215,7 +225,8 @@ impl ServiceNeed {
         let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
         let min = if known { 0.0 } else { UNKNOWN_RISE };
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
-        1.0 + rise.max(min)
+        let full = (now.full_load / now.misses.max(1.0)).max(1.0);
+        (1.0 + rise.max(min)).min(full)
     }
 
     /// True while the guard is active.
@@ -277,7 +288,9 @@ mod tests {
     fn at(load: f64) -> ServiceReading {
         let (busy, requests) = (load, 80_000.0 * load);
         let misses = 10.0 * requests;
-        ServiceReading { busy, servers: 1.0, misses, access_ratio: 0.5, added_ns: 125.0, requests }
+        let (access_ratio, full_load) = (0.5, f64::INFINITY);
+        let (servers, added_ns) = (1.0, 125.0);
+        ServiceReading { busy, servers, misses, access_ratio, added_ns, requests, full_load }
     }
 
     fn seconds(n: u64) -> Timestamp {
@@ -326,15 +339,20 @@ mod tests {
         let mut need = ServiceNeed::default();
         let calm = Duration::from_micros(50);
         assert!((0..30).all(|i| !need.learn(seconds(i), &at(0.4), calm, SLO)));
-        let deferred = |load, refill| need.deferrable(seconds(30), &at(load), SLO, refill);
+        let deferred = |service: ServiceReading, refill: f64| {
+            need.deferrable(seconds(30), &service, SLO, |missing| missing / refill)
+        };
         // A third more load is 0.80 of the servers with half of the misses fast, 0.76 with all.
-        let later = deferred(0.6, 0.05);
+        let later = deferred(at(0.6), 0.05);
         let added = 4.0 / 3.0 * 0.1 * 0.6;
         let queue = added * (later * DELAY + later * later / (2.0 * 0.05));
-        assert!((queue - 0.01).abs() < 1e-9, "half the SLO: {queue}");
-        assert!(deferred(0.6, 0.5) > later, "faster copies");
-        assert_eq!(deferred(0.79, 0.05), 0.0, "the coming load leaves no time to work it off");
-        assert_eq!(deferred(0.6, 0.0), 0.0, "copies of unknown speed");
+        assert!((queue - 0.01).abs() < 3e-4, "half the SLO, to a thousandth of the share: {queue}");
+        assert!(deferred(at(0.6), 0.5) > later, "faster copies");
+        assert_eq!(deferred(at(0.79), 0.05), 0.0, "the coming load is more than all servers do");
+        assert_eq!(deferred(at(0.6), 0.0), 0.0, "copies of unknown speed");
+        let full_load = 1.1 * at(0.79).misses;
+        let below = ServiceReading { full_load, ..at(0.79) };
+        assert!(deferred(below, 0.05) > 0.0, "no rise leads beyond the highest load");
     }
 
     #[test]

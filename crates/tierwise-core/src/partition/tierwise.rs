@@ -4,7 +4,9 @@
 //!
 //! 1. Every tenant gets its floor ([`crate::tenant`]), up to its resident memory.
 //! 2. Each service with an SLO gets the memory that its requests need at the load that may come
-//!    next, by its own counters and its learned properties ([`super::need`]). After a violation the
+//!    next, by its own counters and its learned properties ([`super::need`]), less what can be
+//!    copied in time. At its present load it needs no more than it holds while its P99 is at most
+//!    half of the SLO. After a violation the
 //!    guard takes over within the interval and keeps all its memory fast for ten seconds. A service
 //!    whose CPU time or CPUs are not known gets all the memory that it has, and so does one of
 //!    which no latency was measured within ten seconds; until then it keeps the memory that it
@@ -294,6 +296,7 @@ impl Tierwise {
             access_ratio: if t.misses > 0.0 { t.fast_misses / t.misses } else { 1.0 },
             added_ns: slow - fast,
             requests: t.requests / seconds,
+            full_load: spec.full_load.filter(|load| *load > 0.0).unwrap_or(f64::INFINITY),
         };
         let guard = t.need.learn(now, &service, p99, slo);
         // A service that answered used some CPU time, so none means that it is not known.
@@ -301,16 +304,19 @@ impl Tierwise {
         let access_ratio =
             if guard || unknown { 1.0 } else { t.need.access_ratio(now, &service, slo) };
         let mut pages = t.pages_for(access_ratio, now, resident);
+        let held = ctx.usage(tenant, TierId::FASTEST);
         if !guard && !unknown {
             // A page that comes needs one that goes: two copies.
-            let copied = ctx.move_cost.map_or(0.0, |cost| 0.5 / cost.as_secs_f64().max(1e-12));
-            let refill = copied / (resident.0.max(1) as f64);
-            let later = t.need.deferrable(now, &service, slo, refill) * resident.0 as f64;
-            let present = t.need.present_ratio(&service, slo);
-            let present = t.pages_for(present, now, resident);
-            pages = present.max(pages.saturating_sub(Pages(later as u64)));
+            let each = ctx.move_cost.map_or(f64::INFINITY, |cost| 2.0 * cost.as_secs_f64());
+            let without =
+                |missing: f64| t.pages_for((access_ratio - missing).max(0.0), now, resident);
+            let copying = |missing| pages.saturating_sub(without(missing)).0 as f64 * each;
+            let later = t.need.deferrable(now, &service, slo, copying);
+            let present = t.pages_for(t.need.present_ratio(&service, slo), now, resident);
+            // What holds half of the SLO suffices, whatever the counters say.
+            let present = if p99 <= slo / 2 { present.min(held) } else { present };
+            pages = present.max(without(later));
         }
-        let held = ctx.usage(tenant, TierId::FASTEST);
         t.follow_fill(now, held, pages >= resident);
         if !guard && !unknown {
             t.needed = Some(pages);

@@ -175,7 +175,9 @@ impl SimulatedHost {
         let (from, to) = (self.topology.slowest(), TierId::FASTEST);
         let copy_ns = self.topology.page_size.0 as f64 / self.copy_speed(from, to);
         let batch = f64::from(self.costs.batch_pages);
-        let fixed_ns = self.costs.migrate_page_ns + self.costs.shootdown_ns / batch;
+        // The fixed costs are those of a granule, and the copy is that of one of its pages.
+        let granule = f64::from(1u32 << self.machine.granule_order);
+        let fixed_ns = (self.costs.migrate_page_ns + self.costs.shootdown_ns / batch) / granule;
         Some(Duration::from_secs_f64((copy_ns + fixed_ns) / 1e9))
     }
 
@@ -185,7 +187,7 @@ impl SimulatedHost {
         let pages = f64::from(1u32 << self.machine.granule_order);
         let of = |ns: f64| Duration::from_secs_f64(ns / pages / 1e9);
         KernelCosts {
-            move_page: self.move_cost().unwrap_or_default().div_f64(pages),
+            move_page: self.move_cost().unwrap_or_default(),
             poison: of(self.costs.poison_ns),
             scan_entry: of(self.costs.scan_pte_ns),
         }

@@ -2,6 +2,7 @@ use super::*;
 use crate::baseline::testing::PolicyFixture;
 use crate::config::Document;
 use crate::observe::{Remembered, Sample};
+use crate::tenant::Class;
 
 struct Sampled {
     machine: PolicyFixture,
@@ -199,4 +200,30 @@ fn expected_curve_ends_with_new_pages() {
     for (&(_, each), rate) in curve.iter().zip([1600.0, 200.0, 200.0]) {
         assert!((each - rate).abs() < 0.01, "{curve:?}");
     }
+}
+
+/// A service and a program whose pages are sampled alike.
+#[test]
+fn services_keep_their_counts_longer() {
+    let mut sampled = Sampled::new("ageing_interval_ms = 1000\nservice_ageing_interval_ms = 5000");
+    let service = TenantSpec {
+        class: Class::LatencyCritical,
+        slo: Some(Duration::from_millis(20)),
+        ..TenantSpec::new("service")
+    };
+    sampled.machine.specs = vec![service, TenantSpec::new("program")];
+    sampled.machine.allocated_by(0, 0..1, 0);
+    sampled.machine.allocated_by(1, 1..2, 0);
+    let mut halved = Vec::new();
+    for second in 1..=12 {
+        let counts = [PageId(0), PageId(1)].map(|page| sampled.histogram.count(page));
+        sampled.sample(0..2, 1000 - usize::from(counts[0]));
+        let before = sampled.histogram.count(PageId(0));
+        sampled.update_at(second);
+        if sampled.histogram.count(PageId(0)) < before {
+            halved.push(second);
+        }
+        assert!(sampled.histogram.count(PageId(1)) < 1000, "a program's are halved each second");
+    }
+    assert_eq!(halved, [1, 2, 4, 8, 12], "five intervals are rounded down to four");
 }

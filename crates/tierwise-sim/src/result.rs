@@ -149,6 +149,12 @@ pub struct TenantPoint {
     pub fast_access_ratio: f64,
     /// Resident bytes, fastest tier first.
     pub usage_bytes: Vec<u64>,
+    /// Its pages promoted. A granule counts as one page.
+    #[serde(default)]
+    pub promotions: u64,
+    /// Its pages demoted. A granule counts as one page.
+    #[serde(default)]
+    pub demotions: u64,
     /// Requests answered per second, for services.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub requests_per_second: Option<f64>,

@@ -140,6 +140,8 @@ mod tests {
                 throughput: 1.0,
                 fast_access_ratio: 0.0,
                 usage_bytes: usage.iter().map(|mib| mib * MIB).collect(),
+                promotions: 0,
+                demotions: 0,
                 requests_per_second: None,
                 p99_ms: None,
             }],

@@ -160,6 +160,8 @@ fn course(prepared: &Prepared, spans: &[Vec<Span>], every: Duration) -> Vec<Time
         throughput: instructions / (every * 1e-9),
         fast_access_ratio: share(fast, misses),
         usage_bytes: Vec::new(),
+        promotions: 0,
+        demotions: 0,
         requests_per_second: None,
         p99_ms: None,
     };

@@ -223,6 +223,8 @@ fn timeline_point(point: &StatsPoint, names: &[&str], page_size: Bytes) -> Timel
                 throughput: share(p.instructions, seconds),
                 fast_access_ratio: share(p.fast, p.misses),
                 usage_bytes: p.usage.iter().map(|u: &Pages| u.in_bytes(page_size).0).collect(),
+                promotions: p.promotions,
+                demotions: p.demotions,
                 requests_per_second: p.p99.map(|_| share(p.operations, seconds)),
                 p99_ms: p.p99.map(|p99| p99.as_secs_f64() * 1e3),
             })

@@ -64,8 +64,8 @@ fn statements(parts: &[PaperPart<'_>], first: u64, by_seed: &[Vec<Findings>]) ->
 
 fn tables(found: &Findings) -> Vec<&FigureSheet> {
     let sheet = |table| match table {
-        &Table::Sheet(ref sheet) => Some(sheet),
-        &Table::Figure(_) => None,
+        Table::Sheet(sheet) => Some(sheet),
+        Table::Figure(_) => None,
     };
     found.tables.iter().filter_map(sheet).collect()
 }

@@ -63,11 +63,14 @@ fn statements(parts: &[PaperPart<'_>], first: u64, by_seed: &[Vec<Findings>]) ->
 }
 
 fn tables(found: &Findings) -> Vec<&FigureSheet> {
-    let sheet = |table| match table {
+    found.tables.iter().filter_map(sheet).collect()
+}
+
+fn sheet(table: &Table) -> Option<&FigureSheet> {
+    match table {
         Table::Sheet(sheet) => Some(sheet),
         Table::Figure(_) => None,
-    };
-    found.tables.iter().filter_map(sheet).collect()
+    }
 }
 
 /// One table of several seeds' tables.

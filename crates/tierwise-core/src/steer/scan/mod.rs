@@ -413,6 +413,7 @@ impl Scanning {
                     }
                     State::Off(Pause {
                         since: now,
+                        counted: now,
                         idle: before,
                         used: series.used,
                         length: pause::length(judgement.spent - judgement.earned, cpus),

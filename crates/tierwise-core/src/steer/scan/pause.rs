@@ -12,8 +12,9 @@ pub const MAX_SCANNING: f64 = 0.01;
 const CHANGED: f64 = 5.0;
 
 /// The time for which promoted pages must be used for the next change to be followed at once: they
-/// save nothing if half of them are idle within it. The lab's zigzag uses its pages for 3.5 s, of
-/// which finding them takes half; stairs for ten. Chosen by these two.
+/// save nothing if half of them are idle within it. They became idle between two counts, in the
+/// middle as far as is known. The lab's zigzag uses its pages for 3.5 s, of which finding them takes
+/// half; stairs for ten. Chosen by these two.
 const SHORT_LIFE: Duration = Duration::from_secs(3);
 
 /// The factor by which more pages are idle than a series has promoted and were in use, from which
@@ -30,6 +31,8 @@ pub const MAX_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pause {
     pub since: Timestamp,
+    /// The last count of the idle pages.
+    pub counted: Timestamp,
     /// Base pages that were idle or free at its start.
     pub idle: Pages,
     /// Base pages that the series before it has promoted and that were in use.
@@ -48,6 +51,7 @@ impl Pause {
     /// The time before the first series, which waits for nothing.
     pub(super) const NONE: Self = Self {
         since: Timestamp::ZERO,
+        counted: Timestamp::ZERO,
         idle: Pages(0),
         used: 0.0,
         length: Duration::ZERO,
@@ -73,7 +77,10 @@ impl Pause {
         let grown = of.idle.0.saturating_sub(self.idle.0) as f64;
         let has_gained = self.used >= fast * EVIDENCE;
         let are_of_series = (self.used / 2.0..self.used * OLDER).contains(&grown);
-        if has_gained && are_of_series && time < SHORT_LIFE {
+        // The pages became idle at some time since the last count.
+        let life = (time + self.counted.since(self.since)) / 2;
+        self.counted = now;
+        if has_gained && are_of_series && life < SHORT_LIFE {
             (self.length, self.used) = (self.unearned, 0.0);
             // The change was noticed, and is not followed.
             self.idle = of.idle;
@@ -146,7 +153,8 @@ mod tests {
     #[test]
     fn short_lived_pages_save_nothing() {
         assert_eq!(starts(400.0, 2, 300), Some(30), "half of them are idle within three seconds");
-        assert_eq!(starts(400.0, 3, 300), Some(3));
+        assert_eq!(starts(400.0, 3, 300), Some(30), "between the second and the third");
+        assert_eq!(starts(400.0, 4, 300), Some(4));
         assert_eq!(starts(400.0, 2, 299), Some(2), "most of them are in use");
         assert_eq!(starts(100.0, 2, 299), Some(30));
         assert_eq!(starts(100.0, 2, 300), Some(2), "most of the idle ones are older");

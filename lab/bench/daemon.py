@@ -29,10 +29,9 @@ def start_daemon(
     installed: bool,
     recipe: str = "tierwise",
     steer: bool = True,
-    stopped: bool = False,
 ) -> Tierwised:
     """Starts the daemon for these tenants. As installed it may use 1 % of the CPU; otherwise ten
-    times as much. `stopped`: it begins at SIGCONT, so that the bench's own work is done before."""
+    times as much."""
     config = configuration(guest, recipe, tenants, budget_percent=BUDGET_PERCENT, steer=steer)
     for line, other in (INSTALLED if installed else LEARNING).items():
         assert line in config, f"{line!r} is not in the configuration"
@@ -40,7 +39,7 @@ def start_daemon(
     # What systemd makes of the unit.
     group = guest.cgroup(UNIT)
     write(group.path / "cpu.weight", _cpu_weight())
-    enter = ("kill -STOP $$; " if stopped else "") + 'echo $$ > "$0" && exec "$@"'
+    enter = 'echo $$ > "$0" && exec "$@"'
     return guest.tierwised(config, within=["sh", "-c", enter, str(group.path / "cgroup.procs")])
 
 

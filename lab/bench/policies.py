@@ -18,18 +18,13 @@ SCAN_PERIOD_MS = 100
 
 # The result is the daemon, if there is one, whose CPU time is counted.
 Start = Callable[[Guest, Cgroup, int], Program | None]
-# The result is a daemon that begins at SIGCONT.
-Prepare = Callable[[Guest, Cgroup], Program]
 
 
 @dataclass(frozen=True)
 class Policy:
     """A policy, by the functions that start and end it."""
 
-    start: Start | None = None
-    """Called as soon as the program works."""
-    prepare: Prepare | None = None
-    """Called before, in place of `start`: the bench's own work is not a part of the run."""
+    start: Start
     ballast: bool = True
     """True if the fast node is limited."""
     end: Callable[[], None] = lambda: None
@@ -40,6 +35,10 @@ class Policy:
 
 # The kernel's tiering as the bench runs it.
 KERNEL_SETTINGS = {"scan_period_min_ms": SCAN_PERIOD_MS, "scan_delay_ms": SCAN_PERIOD_MS}
+
+
+def _nothing(_: Guest, __: Cgroup, ___: int) -> None:
+    return None
 
 
 def _kernel_tiering(guest: Guest, _: Cgroup, __: int) -> None:
@@ -55,14 +54,12 @@ def _kernel_default(guest: Guest, _: Cgroup, __: int) -> None:
     guest.numa_balancing(2)
 
 
-def _tierwised(recipe: str, steer: bool = False) -> Prepare:
-    def prepare(guest: Guest, group: Cgroup) -> Program:
+def _tierwised(recipe: str, steer: bool = False) -> Start:
+    def start(guest: Guest, group: Cgroup, _: int) -> Program:
         tenants = [("program", f"cgroup = '{group.name}'")]
-        return start_daemon(
-            guest, tenants, installed=steer, recipe=recipe, steer=steer, stopped=True
-        )
+        return start_daemon(guest, tenants, installed=steer, recipe=recipe, steer=steer)
 
-    return prepare
+    return start
 
 
 def _memtierd(policy: str) -> Start:
@@ -71,8 +68,8 @@ def _memtierd(policy: str) -> Start:
 
 POLICIES = {
     # The bound: all of the fast node is free.
-    "all-fast": Policy(ballast=False),
-    "first-touch": Policy(),
+    "all-fast": Policy(_nothing, ballast=False),
+    "first-touch": Policy(_nothing),
     "kernel-tiering": Policy(_kernel_tiering, settings=KERNEL_SETTINGS),
     # The kernel's tiering switched on, with its default settings.
     "kernel-default": Policy(_kernel_default),
@@ -80,10 +77,10 @@ POLICIES = {
     # They run if the command line names the program.
     "memtierd-age": Policy(_memtierd("memtierd-age")),
     "memtierd-heat": Policy(_memtierd("memtierd-heat")),
-    "multi-clock": Policy(prepare=_tierwised("multi-clock")),
-    "memtis": Policy(prepare=_tierwised("memtis")),
+    "multi-clock": Policy(_tierwised("multi-clock")),
+    "memtis": Policy(_tierwised("memtis")),
     # The installed configuration: it steers the kernel's tiering, because the tenant has no limit.
-    "tierwise": Policy(prepare=_tierwised("tierwise", steer=True)),
+    "tierwise": Policy(_tierwised("tierwise", steer=True)),
     # The same recipe without steering: the daemon finds and moves pages itself.
-    "tierwise-engine": Policy(prepare=_tierwised("tierwise")),
+    "tierwise-engine": Policy(_tierwised("tierwise")),
 }

@@ -84,16 +84,10 @@ def _one(
     at_start = group.on_nodes()
     threads = run_seconds(group.processes())
     truth = guest.truth()
-    daemon = policy.prepare(guest, group) if policy.prepare else None
-    if daemon:
-        _until_stopped(daemon)
-    before = counts(truth, kdamonds, [daemon.pid] if daemon else [])
+    before = counts(truth, kdamonds, [])
     course = Course(group, truth, kdamonds)
     worker = _go(guest, program, filled)
-    if daemon:
-        daemon.signal(signal.SIGCONT)
-    elif policy.start:
-        daemon = policy.start(guest, group, filled.pid)
+    daemon = policy.start(guest, group, filled.pid)
     try:
         with course:
             status = worker.wait(WORK_S)
@@ -153,12 +147,8 @@ def _fill(guest: Guest, program: Program, group: Cgroup) -> Filled:
         guest.run(*program.load, within_s=FILL_S)
     else:
         process.signal(signal.SIGSTOP)
-        _until_stopped(process)
+        wait_until(lambda: _state(process.pid) == "T", 10, "it did not stop")
     return Filled(process)
-
-
-def _until_stopped(process: Process) -> None:
-    wait_until(lambda: _state(process.pid) == "T", 10, "it did not stop")
 
 
 def _state(pid: int) -> str:

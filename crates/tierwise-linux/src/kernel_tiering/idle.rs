@@ -115,7 +115,7 @@ fn idle_in(generations: &[Generation], is_own: bool) -> impl Iterator<Item = Idl
 
 /// The CPU time of making a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Walk {
+pub struct AgeingWalk {
     /// With reading which generations there are.
     pub all: Duration,
     /// Of the tenants' page tables alone.
@@ -127,7 +127,7 @@ pub struct Walk {
 ///
 /// # Errors
 /// There are no generations, or the kernel refuses to make one.
-pub fn age(of: &IdleOf, reader: &mut Reader) -> Result<Walk> {
+pub fn age(of: &IdleOf, reader: &mut Reader) -> Result<AgeingWalk> {
     let (before, mut own) = (thread_cpu(), Duration::ZERO);
     let lists = Lists::read(of, reader)?;
     for list in lists.followed(of) {
@@ -138,7 +138,7 @@ pub fn age(of: &IdleOf, reader: &mut Reader) -> Result<Walk> {
             own += thread_cpu().saturating_sub(started);
         }
     }
-    Ok(Walk { all: thread_cpu().saturating_sub(before), own })
+    Ok(AgeingWalk { all: thread_cpu().saturating_sub(before), own })
 }
 
 /// Has the kernel demote up to so many pages that were idle between the last two calls of [`age`],

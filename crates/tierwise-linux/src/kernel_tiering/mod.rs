@@ -23,7 +23,7 @@ pub use costs::{copy_cost, fault_cost};
 pub use counters::VmstatCounters;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use idle::idle_of;
-pub use idle::{IdleOf, Walk, age, idle_pages, make_room};
+pub use idle::{AgeingWalk, IdleOf, age, idle_pages, make_room};
 use switch::KnobStep;
 
 /// The settings that steering takes.

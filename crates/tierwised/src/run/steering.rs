@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::error::LinuxError;
-use tierwise_linux::kernel_tiering::{self, IdleOf, SteeringLimits, VmstatCounters, Walk};
+use tierwise_linux::kernel_tiering::{self, AgeingWalk, IdleOf, SteeringLimits, VmstatCounters};
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -194,7 +194,7 @@ impl Steered {
         let tenants = managed(roots, world.tracker());
         let of = IdleOf { roots, tenants: &tenants, nodes, others };
         if counts {
-            let Walk { all, own: took } = kernel_tiering::age(&of, &mut self.reader)?;
+            let AgeingWalk { all, own: took } = kernel_tiering::age(&of, &mut self.reader)?;
             let Some(first) = self.aged.take() else {
                 self.aged = Some(FirstWalk { took, owed: all, is_second: false });
                 return Ok(false);

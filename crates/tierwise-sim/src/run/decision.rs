@@ -121,7 +121,7 @@ mod tests {
     /// The clock ticks at every reading, so each stretch between two calls of the world counts one
     /// tick, and the world's own work none.
     #[test]
-    fn only_time_between_the_calls_of_the_world_counts() {
+    fn only_time_between_calls_counts() {
         let text = "name = \"t\"\nsummary = \"x\"\n[machine]\npreset = \"dram-cxl\"\nfast_share = \
                     0.25\n[[workload]]\nname = \"w\"\n[workload.generator]\npattern = \
                     \"zipf\"\nfootprint = \"1MiB\"\naccesses_per_window = 2000\nwindows = 400\n";

@@ -13,8 +13,8 @@ const CHANGED: f64 = 5.0;
 
 /// The time for which promoted pages must be used for the next change to be followed at once: they
 /// save nothing if half of them are idle within it. They became idle between two counts, in the
-/// middle as far as is known. The lab's zigzag uses its pages for 3.5 s, of which finding them takes
-/// half; stairs for ten. Chosen by these two.
+/// middle as far as is known. The lab's zigzag uses its pages for 3.5 s, of which finding them
+/// takes half; stairs for ten. Chosen by these two.
 const SHORT_LIFE: Duration = Duration::from_secs(3);
 
 /// The factor by which more pages are idle than a series has promoted and were in use, from which

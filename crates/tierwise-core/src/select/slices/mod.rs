@@ -182,8 +182,15 @@ impl Slices {
             let (wanted, found) = (marks.high - free, &mut self.found.cold);
             found.clear();
             self.pressure.find(tier, wanted, DemotionReason::Pressure, pass, found);
-            for &page in &self.found.cold {
-                pass.demote(page, tier, Cause::Pressure);
+            // Floors give last, and no more than the tier is short of.
+            found.retain(|&page| {
+                let is_first = tier != TierId::FASTEST || may_shrink(page, pass);
+                !(is_first && pass.demote(page, tier, Cause::Pressure))
+            });
+            for &page in found.iter() {
+                if pass.projection.free.of(tier) < marks.low {
+                    pass.demote(page, tier, Cause::Pressure);
+                }
             }
             if tier == TierId::FASTEST {
                 self.growth.relieved(now, self.present);
@@ -253,7 +260,10 @@ impl Slices {
             let mut moved = Pages(0);
             for i in 0..self.found.cold.len() {
                 let page = self.found.cold[i];
-                if moved < wanted && pass.demote(page, TierId::FASTEST, Cause::Shrink) {
+                if moved < wanted
+                    && may_shrink(page, pass)
+                    && pass.demote(page, TierId::FASTEST, Cause::Shrink)
+                {
                     moved += pass.frames(&[page]);
                 }
             }
@@ -308,7 +318,10 @@ impl Slices {
         for &page in &self.found.hot {
             let frames = pass.frames(&[page]);
             // A huge page larger than the missing pages waits: its tenant would exceed its share.
-            if moved + frames <= wanted
+            // A configured floor is held all the same.
+            let is_wanted = moved + frames <= wanted
+                || missing_of_floor(pass.ctx.pages.tenant(page), pass) > Pages(0);
+            if is_wanted
                 && self.may_take(page, frames, pass)
                 && pass.move_to(page, TierId::FASTEST, cause)
             {
@@ -485,13 +498,28 @@ impl Slices {
 }
 
 /// Base pages by which a tenant is below its configured floor. A floor is a promise of memory: it
-/// does not wait for accesses to be found. One that depends on the neighbours counts as none.
+/// does not wait for accesses to be found.
 fn missing_of_floor(tenant: TenantId, pass: &Pass<'_, '_>) -> Pages {
+    configured_floor(tenant, pass).saturating_sub(pass.projection.held(tenant, TierId::FASTEST))
+}
+
+/// A tenant's configured floor in the fastest tier. One that depends on the neighbours counts as
+/// none.
+fn configured_floor(tenant: TenantId, pass: &Pass<'_, '_>) -> Pages {
     let spec = pass.ctx.specs.get(tenant.index());
     let floor = spec.and_then(|spec| spec.floors.first().copied().flatten());
     let resident = pass.ctx.resident(tenant);
     let floor = floor.and_then(|floor| floor.pages(resident, pass.ctx.topology.page_size));
-    floor.unwrap_or_default().saturating_sub(pass.projection.held(tenant, TierId::FASTEST))
+    floor.unwrap_or_default()
+}
+
+/// Returns true if a page's tenant keeps its configured floor without it, or is above its cap. A
+/// huge page, or a block, may be larger than what the tenant has to give.
+fn may_shrink(page: PageId, pass: &Pass<'_, '_>) -> bool {
+    let tenant = pass.ctx.pages.tenant(page);
+    let held = pass.projection.held(tenant, TierId::FASTEST);
+    let cap = pass.shares.of(tenant, TierId::FASTEST).cap;
+    held > cap || held >= configured_floor(tenant, pass) + pass.frames(&[page])
 }
 
 fn signed(pages: Pages) -> i64 {

@@ -142,6 +142,34 @@ fn floors_are_filled_without_accesses() {
     assert_eq!((held(None), held(Some(20)), held(Some(40))), (0, 20, 30));
 }
 
+/// Tenant 0 has blocks of eight pages and a configured floor of twelve.
+#[test]
+fn blocks_round_floors_up() {
+    let with_floor = |fast: u32| {
+        let mut enforced = Enforced::new(2, "");
+        let spec = &mut enforced.machine.specs[0];
+        spec.class = Class::BestEffort;
+        spec.floors = vec![Some(Limit::Bytes(Bytes(12 * 4096)))];
+        for block in 0..4 {
+            enforced.machine.allocated_huge(8 * block, 3, u8::from(block >= fast));
+        }
+        enforced
+    };
+    // One block is too little.
+    let mut enforced = with_floor(1);
+    enforced.partition(&[12, 0]);
+    (0..3).for_each(|_| drop(enforced.slice()));
+    assert_eq!(enforced.held(), [16, 0]);
+    // What another tenant lacks comes from the third: four pages too many are less than a block.
+    let mut enforced = with_floor(2);
+    enforced.machine.specs.push(TenantSpec::new("t2"));
+    enforced.machine.allocated_by(1, 100..140, 1).allocated_by(2, 200..230, 0);
+    enforced.nothing_is_free();
+    enforced.partition(&[12, 10, 20]);
+    (0..8).for_each(|_| drop(enforced.slice()));
+    assert_eq!(enforced.held()[..2], [16, 10]);
+}
+
 #[test]
 fn floors_grow_before_the_rest() {
     let mut enforced = Enforced::new(3, "");

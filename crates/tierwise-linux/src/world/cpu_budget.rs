@@ -295,11 +295,15 @@ impl CpuBudget {
 
     /// Records a survey that started at `now` and took this CPU time. Returns the time until the
     /// next one: surveys of many tenants keep to their part of the budget from the first one on,
-    /// before the average shows what they cost.
+    /// before the average shows what they cost. The first one comes before anything could pay for
+    /// it, and the second waits until both are paid: it is as expensive, and the daemon's start
+    /// falls into the same minute.
     pub fn surveyed(&mut self, now: Timestamp, cost: Duration) -> Duration {
+        let is_first = self.surveys.is_zero();
         self.surveys += cost;
         let cost = self.owed.at(now) + cost;
-        let pause = pause(cost, self.budget * SURVEYS);
+        let paid_first = if is_first { cost } else { Duration::ZERO };
+        let pause = pause(cost + paid_first, self.budget * SURVEYS);
         self.owed = Owed { cost, since: now, pause };
         pause
     }
@@ -319,7 +323,8 @@ mod tests {
         let (mut budget, ms) = (CpuBudget::new(0.01, 1.0), Duration::from_millis);
         let at = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
         // 35 % of 1 % of a CPU: 3.5 ms per second.
-        assert_eq!(budget.surveyed(at(0), ms(7)), Duration::from_secs(2));
+        // The first one and the second.
+        assert_eq!(budget.surveyed(at(0), ms(7)), Duration::from_secs(4));
         assert_eq!(budget.surveyed(at(9), ms(35)), Duration::from_secs(10));
         // One that does not wait pays for the last one, too.
         assert_eq!(budget.surveyed(at(14), ms(35)), Duration::from_secs(15));

@@ -166,8 +166,8 @@ pub fn lru_gen(bytes: &[u8]) {
         assert_eq!(one.take(line, &mut of_one), root.take(line, &mut all));
     }
     assert!(of_one.len() <= all.len());
-    assert_eq!(idle_of(&of_one, |_| true).len(), of_one.len());
-    assert_eq!(idle_of(&all, |_| false).len(), all.len());
+    assert_eq!(idle_of(&of_one, |_| true, |_, idle| idle).len(), of_one.len());
+    assert_eq!(idle_of(&all, |_| false, |_, idle| idle).len(), all.len());
 }
 
 /// `/proc/vmstat`, as far as steering reads it.

@@ -1,11 +1,11 @@
 //! The time for which the pages of a tier are idle, by MGLRU's generations.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::IdlePages;
-use tierwise_core::units::Pages;
+use tierwise_core::units::{Pages, TenantId};
 
 use crate::error::{LinuxError, Result};
 use crate::migrate::page_cache::demotion::none_of_group;
@@ -33,23 +33,25 @@ pub struct IdleOf<'a> {
     pub nodes: &'a [u32],
     /// Control groups of no tenant that hold much are counted and make room, too.
     pub others: bool,
+    /// The floors of the tenants, by number: what a tenant would lack of its floor is no idle page.
+    pub floors: &'a [Pages],
 }
 
 /// All generations on the nodes.
 struct Lists {
     all: Vec<Generation>,
-    /// The numbers of the tenants' control groups.
-    own: HashSet<u64>,
+    /// The tenants' control groups by number, and whose each is.
+    own: HashMap<u64, Option<TenantId>>,
 }
 
 impl Lists {
     /// # Errors
     /// There are none, or too many to read in time: a part of them would pass for a smaller tier.
     fn read(of: &IdleOf, reader: &mut Reader) -> Result<Self> {
-        let (mut all, mut own) = (Vec::new(), HashSet::new());
+        let (mut all, mut own) = (Vec::new(), HashMap::new());
         let wanted = |memcg, name: &[u8]| {
             if of.tenants.holds(name) {
-                own.insert(memcg);
+                own.insert(memcg, of.tenants.owner(name));
             }
             true
         };
@@ -63,7 +65,23 @@ impl Lists {
     }
 
     fn is_own(&self, list: &[Generation]) -> bool {
-        list.first().is_some_and(|generation| self.own.contains(&generation.memcg))
+        list.first().is_some_and(|generation| self.own.contains_key(&generation.memcg))
+    }
+
+    /// What each tenant with a floor holds above it.
+    fn above_floors(&self, of: &IdleOf) -> AboveFloors<'_> {
+        let mut above = HashMap::new();
+        for generation in &self.all {
+            let Some(tenant) = self.own.get(&generation.memcg).copied().flatten() else { continue };
+            if of.floors.get(tenant.index()).is_some_and(|&floor| floor > Pages(0)) {
+                let held: &mut u64 = above.entry(tenant).or_default();
+                *held = held.saturating_add(generation.pages());
+            }
+        }
+        for (tenant, pages) in &mut above {
+            *pages = pages.saturating_sub(of.floors[tenant.index()].0);
+        }
+        AboveFloors { own: &self.own, above }
     }
 
     /// The lists of each control group and node that the daemon ages and demotes from.
@@ -73,6 +91,25 @@ impl Lists {
         self.all
             .chunk_by(is_same_list)
             .filter(move |list| self.is_own(list) || others && pages(list) >= least)
+    }
+}
+
+/// What the tenants with floors may still give.
+struct AboveFloors<'a> {
+    own: &'a HashMap<u64, Option<TenantId>>,
+    above: HashMap<TenantId, u64>,
+}
+
+impl AboveFloors<'_> {
+    /// Takes up to `most` pages of a control group, and returns how many it has to give.
+    fn take(&mut self, memcg: u64, most: u64) -> u64 {
+        let tenant = self.own.get(&memcg).copied().flatten();
+        let Some(above) = tenant.and_then(|tenant| self.above.get_mut(&tenant)) else {
+            return most;
+        };
+        let taken = most.min(*above);
+        *above -= taken;
+        taken
     }
 }
 
@@ -87,14 +124,32 @@ fn pages(generations: &[Generation]) -> u64 {
 /// There are none, or too many to read in time: a part of them would pass for a smaller tier.
 pub fn idle_pages(of: &IdleOf, reader: &mut Reader) -> Result<Vec<IdlePages>> {
     let lists = Lists::read(of, reader)?;
-    Ok(idle_of(&lists.all, |memcg| lists.own.contains(&memcg)))
+    let mut above = lists.above_floors(of);
+    let gives = |memcg, most| above.take(memcg, most);
+    Ok(idle_of(&lists.all, |memcg| lists.own.contains_key(&memcg), gives))
 }
 
 /// The idle times of generations, those of each control group and node one after the other.
-/// `is_own` is true for the numbers of tenants' control groups.
-pub(crate) fn idle_of(generations: &[Generation], is_own: impl Fn(u64) -> bool) -> Vec<IdlePages> {
-    let lists = generations.chunk_by(is_same_list);
-    lists.flat_map(|list| idle_in(list, list.first().is_some_and(|g| is_own(g.memcg)))).collect()
+/// `is_own` is true for the numbers of tenants' control groups. `gives` is asked how many of so many
+/// idle pages a control group has to give; the others count as used.
+pub(crate) fn idle_of(
+    generations: &[Generation],
+    is_own: impl Fn(u64) -> bool,
+    mut gives: impl FnMut(u64, u64) -> u64,
+) -> Vec<IdlePages> {
+    let mut found = Vec::new();
+    for list in generations.chunk_by(is_same_list) {
+        let Some(memcg) = list.first().map(|generation| generation.memcg) else { continue };
+        for class in idle_in(list, is_own(memcg)) {
+            let all = class.pages.0;
+            let given = if class.idle > Duration::ZERO { gives(memcg, all) } else { all };
+            found.push(IdlePages { pages: Pages(given), ..class });
+            if given < all {
+                found.push(IdlePages { idle: Duration::ZERO, pages: Pages(all - given), ..class });
+            }
+        }
+    }
+    found
 }
 
 fn is_same_list(a: &Generation, b: &Generation) -> bool {
@@ -155,9 +210,10 @@ pub fn make_room(of: &IdleOf, most: Pages, reader: &mut Reader) -> Result<Pages>
     let idle = |list: &[Generation]| pages(&list[..list.len().saturating_sub(MIN_NR_GENS)]);
     let mut ordered: Vec<&[Generation]> = lists.followed(of).collect();
     ordered.sort_by_key(|list| (lists.is_own(list), Reverse(idle(list))));
+    let mut above = lists.above_floors(of);
     let (mut left, mut of_others, started) = (most.0, 0, Instant::now());
     for list in ordered {
-        let wanted = idle(list).min(left);
+        let wanted = above.take(list[0].memcg, idle(list).min(left));
         if left == 0 || started.elapsed() >= MAX_ORDERS {
             break;
         }
@@ -187,7 +243,8 @@ mod tests {
         fixture::put(&roots.sys.join("kernel/debug/lru_gen"), text);
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true };
+        let of =
+            IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true, floors: &[] };
         let idle = idle_pages(&of, &mut Reader::default()).unwrap();
         let figures = |c: &IdlePages| (c.idle.as_millis() as u64, c.pages.0, c.is_own);
         idle.iter().map(figures).collect()
@@ -212,7 +269,13 @@ mod tests {
             let text = "memcg 1 /\n node 0\n 1 90 5 2\n 2 9 9 9\n 3 9 9 9\n\
                         memcg 2 /a/b\n node 0\n 6 50 8 0\n 7 40 4 0\n 8 9 1 1\n 9 2 70 0\n";
             fixture::put(&file, text);
-            let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: false };
+            let of = IdleOf {
+                roots: &roots,
+                tenants: &tenants,
+                nodes: &[0],
+                others: false,
+                floors: &[],
+            };
             make_room(&of, Pages(most), &mut Reader::default()).unwrap();
             let order = fs::read_to_string(&file).unwrap();
             (order != text).then_some(order)
@@ -229,7 +292,8 @@ mod tests {
         fixture::put(&roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n");
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true };
+        let of =
+            IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: true, floors: &[] };
         // A sixty-fourth of 640 pages are ten.
         let room = |of_others, most| {
             let text = format!(
@@ -250,6 +314,41 @@ mod tests {
     }
 
     #[test]
+    fn tenants_keep_their_floors() {
+        let (_tree, roots) = super::super::tests::steerable();
+        let file = roots.sys.join("kernel/debug/lru_gen");
+        fixture::put(&roots.sys.join("kernel/mm/numa/demotion_enabled"), "true\n");
+        let mut tenants = Groups::default();
+        tenants.add_tree_of(&roots, &roots.cgroup.join("a"), TenantId(0));
+        tenants.add_tree_of(&roots, &roots.cgroup.join("b"), TenantId(1));
+        // Tenant 0 holds 100 pages in two groups, of which 60 are idle.
+        let text = "memcg 2 /a/x\n node 0\n 6 50 40 0\n 7 9 10 0\n 8 2 0 0\n\
+                    memcg 3 /a/y\n node 0\n 1 50 20 0\n 2 9 0 0\n 3 2 30 0\n\
+                    memcg 4 /b\n node 0\n 1 50 10 0\n 2 9 0 0\n 3 2 90 0\n";
+        let room = |floor: u64, most: u64| {
+            fixture::put(&file, text);
+            let floors = [Pages(floor)];
+            let of = IdleOf {
+                roots: &roots,
+                tenants: &tenants,
+                nodes: &[0],
+                others: true,
+                floors: &floors,
+            };
+            let idle = idle_pages(&of, &mut Reader::default()).unwrap();
+            let idle = idle.iter().filter(|class| class.idle > Duration::ZERO);
+            let idle: u64 = idle.map(|class| class.pages.0).sum();
+            make_room(&of, Pages(most), &mut Reader::default()).unwrap();
+            (idle, fs::read_to_string(&file).unwrap())
+        };
+        assert_eq!(room(0, 40), (70, "- 2 0 6 200 40".into()));
+        assert_eq!(room(70, 30), (40, "- 2 0 6 200 30".into()));
+        assert_eq!(room(70, 90), (40, "- 4 0 1 200 10".into()), "the last order");
+        assert_eq!(room(100, 90), (10, "- 4 0 1 200 10".into()));
+        assert_eq!(room(150, 90), (10, "- 4 0 1 200 10".into()));
+    }
+
+    #[test]
     fn tenants_groups_are_aged_on_fast_nodes() {
         let (_tree, roots) = super::super::tests::steerable();
         let file = roots.sys.join("kernel/debug/lru_gen");
@@ -258,7 +357,8 @@ mod tests {
         fixture::put(&file, text);
         let mut tenants = Groups::default();
         tenants.add_tree(&roots, &roots.cgroup.join("a"));
-        let of = IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: false };
+        let of =
+            IdleOf { roots: &roots, tenants: &tenants, nodes: &[0], others: false, floors: &[] };
         age(&of, &mut Reader::default()).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "+ 2 0 8 200");
     }

@@ -122,17 +122,27 @@ fn next_wait(wait: Duration, of_both: Duration) -> Duration {
 
 /// Returns why a tenant does not hold its floor.
 fn without_floor(tenant: &TenantConfig, usage: &[Pages], page_size: Bytes) -> Option<String> {
-    let floor = tenant.floor.as_ref()?.limit();
-    let resident: Pages = usage.iter().copied().sum();
-    let Some(floor) = floor.pages(resident, page_size) else {
+    tenant.floor.as_ref()?;
+    let Some(due) = held_floor(tenant, usage, page_size) else {
         return Some(format!("the floor of tenant {:?} depends on its neighbours", tenant.name));
     };
     let held = usage.first().copied().unwrap_or_default();
-    let due = floor.min(resident);
     ((held.0 as f64) < due.0 as f64 * HELD).then(|| {
         let [held, due] = [held, due].map(|pages| pages.in_bytes(page_size));
         format!("tenant {:?} holds {held} of fast memory, and its floor is {due}", tenant.name)
     })
+}
+
+/// Returns the floor of a tenant as far as it has as much memory; `None` if it has none, or one
+/// that depends on its neighbours.
+pub(super) fn held_floor(
+    tenant: &TenantConfig,
+    usage: &[Pages],
+    page_size: Bytes,
+) -> Option<Pages> {
+    let resident: Pages = usage.iter().copied().sum();
+    let floor = tenant.floor.as_ref()?.limit().pages(resident, page_size)?;
+    Some(floor.min(resident))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringC
 use tierwise_core::units::{Bytes, Pages, TenantId, Timestamp};
 use tierwise_linux::error::LinuxError;
 use tierwise_linux::kernel_tiering::{self, AgeingWalk, IdleOf, SteeringLimits, VmstatCounters};
+use tierwise_linux::migrate::page_cache::groups::Groups;
 use tierwise_linux::monitor::thread_cpu;
 use tierwise_linux::process::Reader;
 use tierwise_linux::roots::Roots;
@@ -17,8 +18,9 @@ use tierwise_linux::world::{LiveWorld, MAX_WAIT};
 
 use super::Daemon;
 use super::refusal::Refusal;
-use super::slack::Slack;
+use super::slack::{Slack, held_floor};
 use super::unmanaged::managed;
+use crate::config::{Config, TenantConfig};
 use crate::judgement;
 use crate::view::{DaemonMode, SteeringView};
 
@@ -104,6 +106,30 @@ struct FirstWalk {
     is_second: bool,
 }
 
+/// Whose idle pages make room.
+#[derive(Debug)]
+struct Whose {
+    /// Those of no tenant.
+    others: bool,
+    /// What tenants hold above these floors.
+    floors: Vec<Pages>,
+}
+
+impl Whose {
+    fn of(config: &Config, world: &LiveWorld) -> Self {
+        let page_size = world.host().page_size;
+        let floor = |(i, tenant): (usize, &TenantConfig)| {
+            held_floor(tenant, world.usage(TenantId(i as u16)), page_size).unwrap_or_default()
+        };
+        let others = config.moving.unmanaged_idle_s > 0;
+        Self { others, floors: config.tenants.iter().enumerate().map(floor).collect() }
+    }
+
+    fn on<'a>(&'a self, roots: &'a Roots, tenants: &'a Groups, nodes: &'a [u32]) -> IdleOf<'a> {
+        IdleOf { roots, tenants, nodes, others: self.others, floors: &self.floors }
+    }
+}
+
 impl Steered {
     /// Time between two readings. Nothing follows from one in a pause before the idle pages are
     /// counted.
@@ -127,10 +153,10 @@ impl Steered {
         &mut self,
         roots: &Roots,
         world: &mut LiveWorld,
-        others: bool,
+        whose: &Whose,
     ) -> tierwise_linux::error::Result<(KernelReading, bool)> {
         let before = thread_cpu();
-        let is_fresh = self.find_idle_pages(roots, world, others)?;
+        let is_fresh = self.find_idle_pages(roots, world, whose)?;
         let counting = thread_cpu().saturating_sub(before);
         if is_fresh || self.course.scans && self.lists_at.elapsed() >= INTERVAL {
             self.lists_at = Instant::now();
@@ -169,13 +195,13 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the idle pages, those of `others` too if wanted, in two readings, and reads the
+    /// Counts the idle pages in two readings, and reads the
     /// generations, each when it is due. Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
         world: &LiveWorld,
-        others: bool,
+        whose: &Whose,
     ) -> tierwise_linux::error::Result<bool> {
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         // The list of all generations, whose length other users decide, may take as much.
@@ -192,7 +218,7 @@ impl Steered {
             return Ok(false);
         }
         let tenants = managed(roots, world.tracker());
-        let of = IdleOf { roots, tenants: &tenants, nodes, others };
+        let of = whose.on(roots, &tenants, nodes);
         if counts {
             let AgeingWalk { all, own: took } = kernel_tiering::age(&of, &mut self.reader)?;
             let Some(first) = self.aged.take() else {
@@ -224,7 +250,7 @@ impl Steered {
         roots: &Roots,
         settings: &mut Settings,
         world: &mut LiveWorld,
-        others: bool,
+        whose: &Whose,
     ) -> tierwise_linux::error::Result<Pages> {
         let room = self.law.room();
         if room == Pages(0) {
@@ -234,7 +260,7 @@ impl Steered {
         let before = thread_cpu();
         let nodes = world.host().tiers.first().map_or(&[][..], |tier| &tier.nodes);
         let tenants = managed(roots, world.tracker());
-        let of = IdleOf { roots, tenants: &tenants, nodes, others };
+        let of = whose.on(roots, &tenants, nodes);
         let made = kernel_tiering::make_room(&of, room, &mut self.reader);
         let took = thread_cpu().saturating_sub(before);
         world.moving(took);
@@ -407,10 +433,10 @@ impl Daemon {
         let roots = &self.options.roots;
         steered.limits.most = self.options.config.moving.rate.bytes();
         steered.limits.free = free(&self.world);
-        let others = self.options.config.moving.unmanaged_idle_s > 0;
+        let whose = Whose::of(&self.options.config, &self.world);
         let mut of_others = Pages(0);
         let read =
-            steered.reading(roots, &mut self.world, others).and_then(|(reading, is_fresh)| {
+            steered.reading(roots, &mut self.world, &whose).and_then(|(reading, is_fresh)| {
                 let now = Timestamp::ZERO + steered.started.elapsed();
                 let course = steered.law.update(now, &reading, is_fresh);
                 if is_fresh && steered.law.wants_count() {
@@ -426,7 +452,7 @@ impl Daemon {
                 let judgement = steered.law.judgement();
                 tracing::debug!(?reading, ?course, ?judgement, "steering");
                 let (settings, world) = (&mut self.settings, &mut self.world);
-                of_others = steered.make_room(roots, settings, world, others)?;
+                of_others = steered.make_room(roots, settings, world, &whose)?;
                 if is_worth_telling(&steered.course, &course) {
                     kernel_tiering::follow(&mut self.settings, roots, &course, &steered.limits)?;
                     steered.course = course;

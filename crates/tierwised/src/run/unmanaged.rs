@@ -143,7 +143,7 @@ pub(super) fn managed(roots: &Roots, tracker: &TenantTracker) -> Groups {
     let mut managed = Groups::default();
     for tenant in (0..tracker.len()).map(|i| TenantId(i as u16)) {
         for group in tracker.groups(tenant) {
-            managed.add_tree(roots, &group.path);
+            managed.add_tree_of(roots, &group.path, tenant);
         }
         if tracker.groups(tenant).is_empty() {
             for process in tracker.members(tenant) {

@@ -1,7 +1,9 @@
 //! Sets of control groups, by their paths in `lru_gen`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
+
+use tierwise_core::units::TenantId;
 
 use crate::roots::Roots;
 
@@ -9,8 +11,8 @@ use crate::roots::Roots;
 /// grow with the number of groups: other users may have as many as the kernel allows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// With all groups below them, without a slash at the end.
-    trees: HashSet<Vec<u8>>,
+    /// With all groups below them, without a slash at the end, and the tenant of each.
+    trees: HashMap<Vec<u8>, Option<TenantId>>,
     /// The lengths of their paths.
     lengths: BTreeSet<usize>,
     /// Without the groups below them.
@@ -20,13 +22,22 @@ pub struct Groups {
 impl Groups {
     /// Adds a control group, a directory below [`Roots::cgroup`], and those below it.
     pub fn add_tree(&mut self, roots: &Roots, group: &Path) {
+        self.add(roots, group, None);
+    }
+
+    /// Adds a control group of a tenant, and those below it.
+    pub fn add_tree_of(&mut self, roots: &Roots, group: &Path, tenant: TenantId) {
+        self.add(roots, group, Some(tenant));
+    }
+
+    fn add(&mut self, roots: &Roots, group: &Path, tenant: Option<TenantId>) {
         let name = Path::new("/").join(group.strip_prefix(&roots.cgroup).unwrap_or(group));
         let mut name = name.into_os_string().into_encoded_bytes();
         if name.ends_with(b"/") {
             name.pop();
         }
         self.lengths.insert(name.len());
-        self.trees.insert(name);
+        self.trees.insert(name, tenant);
     }
 
     /// Adds the control group of this path alone.
@@ -36,11 +47,19 @@ impl Groups {
 
     /// True if the control group of this path is one of them.
     pub fn holds(&self, name: &[u8]) -> bool {
-        let in_tree = |&length: &usize| {
+        self.single.contains(name) || self.tree_of(name).is_some()
+    }
+
+    /// The tenant of the tree that has the control group of this path, if one was named.
+    pub fn owner(&self, name: &[u8]) -> Option<TenantId> {
+        self.tree_of(name).copied().flatten()
+    }
+
+    fn tree_of(&self, name: &[u8]) -> Option<&Option<TenantId>> {
+        self.lengths.iter().find_map(|&length| {
             let ends = name.get(length).is_none_or(|&byte| byte == b'/');
-            ends && name.get(..length).is_some_and(|above| self.trees.contains(above))
-        };
-        self.single.contains(name) || self.lengths.iter().any(in_tree)
+            name.get(..length).filter(|_| ends).and_then(|above| self.trees.get(above))
+        })
     }
 }
 

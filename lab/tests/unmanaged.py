@@ -6,6 +6,7 @@ from tierguest import Guest, test
 from tierguest.ballast import free_mib
 from tierguest.configuration import configuration
 from tierguest.files import table, write
+from tierguest.program import processor_seconds
 from tierguest.settings import PER_CPU_LISTS
 from tierguest.stairs import Stairs
 
@@ -19,6 +20,12 @@ TENANT_HOT_MIB = 96
 # Seconds of idleness. An emulated program accesses its hot part several times a second.
 IDLE_S = 4
 LIMIT_S = 300
+# In a timed guest: an owner that works on one half of its memory at a time, for some three seconds
+# of CPU time if it is fast. Its other half is idle meanwhile.
+OWNER_MIB = 32
+OWNER_OPERATIONS = 25_000_000
+OWNER_IDLE_S = 1
+WANTING_MIB = 48
 # Several intervals of idleness: if memory is short, the first is demoted after two.
 STILL_S = 6 * IDLE_S
 
@@ -104,3 +111,50 @@ def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
     share = idle.cold().share(0)
     guest.figure("idle_cold_fast_share", share)
     assert share > 0.95, f"idle memory was demoted: {idle.describe()}; {daemon.printed()[-1500:]}"
+
+
+@test(boot="timed", needs=("tierwised",), timeout_s=900)
+def owners_cost_of_the_way_back(guest: Guest) -> None:
+    """What it costs an owner of idle memory that this memory made room for a tenant: CPU seconds
+    of the same work on memory that stayed, and on memory that was demoted while it was idle."""
+    stayed = _seconds_on_other_half(guest, idle_s=0)
+    demoted = _seconds_on_other_half(guest, idle_s=OWNER_IDLE_S)
+    guest.figure("stayed_s", stayed[0])
+    guest.figure("demoted_s", demoted[0])
+    guest.figure("stayed_fast_share", stayed[1])
+    guest.figure("demoted_fast_share", demoted[1])
+    guest.figure("demoted_fast_share_at_end", demoted[2])
+    assert stayed[1] > 0.95, "memory was demoted although it must stay"
+    assert demoted[1] < 0.7, "idle memory was not demoted"
+
+
+def _seconds_on_other_half(guest: Guest, idle_s: int) -> tuple[float, float, float]:
+    """Returns the CPU seconds of an owner's work on the half that was idle before, and the fast
+    share of that half when the work starts and when it ends."""
+    write(PER_CPU_LISTS, 100)
+    owner = guest.stairs(
+        guest.cgroup("owner"),
+        mib=OWNER_MIB,
+        hot_mib=OWNER_MIB // 2,
+        node=0,
+        operations=OWNER_OPERATIONS,
+    )
+    ballast = guest.ballast(LEFT_MIB - OWNER_MIB)
+    tenant = guest.stairs(
+        guest.cgroup("tenant"), mib=WANTING_MIB, hot_mib=WANTING_MIB, node=1, pattern="fixed"
+    )
+    daemon = guest.tierwised(_config(guest, idle_s, steer=True))
+
+    def begins(phase: int) -> float:
+        """The owner's CPU time when a phase begins."""
+        guest.wait_until(lambda: owner.truth().phase >= phase, LIMIT_S, daemon.printed, 0.01)
+        return processor_seconds(owner.pid)
+
+    began = begins(1)
+    at_start = owner.hot().share(0)
+    took = begins(2) - began
+    at_end = owner.cold().share(0)
+    assert daemon.running(), f"tierwised ended: {daemon.printed()}"
+    for program in (daemon, tenant, owner, ballast):
+        program.stop()
+    return took, at_start, at_end

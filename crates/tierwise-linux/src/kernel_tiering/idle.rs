@@ -130,8 +130,8 @@ pub fn idle_pages(of: &IdleOf, reader: &mut Reader) -> Result<Vec<IdlePages>> {
 }
 
 /// The idle times of generations, those of each control group and node one after the other.
-/// `is_own` is true for the numbers of tenants' control groups. `gives` is asked how many of so many
-/// idle pages a control group has to give; the others count as used.
+/// `is_own` is true for the numbers of tenants' control groups. `gives` is asked how many of so
+/// many idle pages a control group has to give; the others count as used.
 pub(crate) fn idle_of(
     generations: &[Generation],
     is_own: impl Fn(u64) -> bool,

@@ -231,7 +231,8 @@ mod tests {
             let (mut settings, _) = Settings::open(&roots, &tree.path().join("s.json")).unwrap();
             let _ = VmstatCounters::read(&roots);
             let (none, mut on) = (Groups::default(), || Ok(()));
-            let of = IdleOf { roots: &roots, tenants: &none, nodes: &[0], others: true, floors: &[] };
+            let (tenants, floors) = (&none, &[][..]);
+            let of = IdleOf { roots: &roots, tenants, nodes: &[0], others: true, floors };
             let _ = idle_pages(&of, &mut Reader::default());
             let mut maker = RoomMaker::new(Duration::MAX);
             let most = Bytes(rate);

@@ -4,6 +4,7 @@ import time
 
 from tierguest import Guest, test
 from tierguest.ballast import free_mib
+from tierguest.cgroup import Cgroup
 from tierguest.configuration import configuration
 from tierguest.files import table, write
 from tierguest.program import processor_seconds
@@ -20,10 +21,10 @@ TENANT_HOT_MIB = 96
 # Seconds of idleness. An emulated program accesses its hot part several times a second.
 IDLE_S = 4
 LIMIT_S = 300
-# In a timed guest: an owner that works on one half of its memory at a time, for some three seconds
+# In a timed guest: an owner that works on one half of its memory at a time, for some six seconds
 # of CPU time if it is fast. Its other half is idle meanwhile.
 OWNER_MIB = 32
-OWNER_OPERATIONS = 25_000_000
+OWNER_OPERATIONS = 100_000_000
 OWNER_IDLE_S = 1
 WANTING_MIB = 48
 # Several intervals of idleness: if memory is short, the first is demoted after two.
@@ -117,8 +118,9 @@ def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
 def owners_cost_of_the_way_back(guest: Guest) -> None:
     """What it costs an owner of idle memory that this memory made room for a tenant: CPU seconds
     of the same work on memory that stayed, and on memory that was demoted while it was idle."""
-    stayed = _seconds_on_other_half(guest, idle_s=0)
-    demoted = _seconds_on_other_half(guest, idle_s=OWNER_IDLE_S)
+    groups = guest.cgroup("owner"), guest.cgroup("tenant")
+    stayed = _seconds_on_other_half(guest, *groups, idle_s=0)
+    demoted = _seconds_on_other_half(guest, *groups, idle_s=OWNER_IDLE_S)
     guest.figure("stayed_s", stayed[0])
     guest.figure("demoted_s", demoted[0])
     guest.figure("stayed_fast_share", stayed[1])
@@ -128,12 +130,14 @@ def owners_cost_of_the_way_back(guest: Guest) -> None:
     assert demoted[1] < 0.7, "idle memory was not demoted"
 
 
-def _seconds_on_other_half(guest: Guest, idle_s: int) -> tuple[float, float, float]:
+def _seconds_on_other_half(
+    guest: Guest, owners: Cgroup, tenants: Cgroup, idle_s: int
+) -> tuple[float, float, float]:
     """Returns the CPU seconds of an owner's work on the half that was idle before, and the fast
     share of that half when the work starts and when it ends."""
     write(PER_CPU_LISTS, 100)
     owner = guest.stairs(
-        guest.cgroup("owner"),
+        owners,
         mib=OWNER_MIB,
         hot_mib=OWNER_MIB // 2,
         node=0,
@@ -141,7 +145,7 @@ def _seconds_on_other_half(guest: Guest, idle_s: int) -> tuple[float, float, flo
     )
     ballast = guest.ballast(LEFT_MIB - OWNER_MIB)
     tenant = guest.stairs(
-        guest.cgroup("tenant"), mib=WANTING_MIB, hot_mib=WANTING_MIB, node=1, pattern="fixed"
+        tenants, mib=WANTING_MIB, hot_mib=WANTING_MIB, node=1, pattern="fixed"
     )
     daemon = guest.tierwised(_config(guest, idle_s, steer=True))
 

@@ -1,0 +1,93 @@
+"""Records the workloads of EMT's table 3 with their objects: `python record.py [WORKLOAD...]`.
+
+One trace per workload goes to traces/emt; one that is there is left out. Each has the load phase in
+about ten windows and then a billion instructions or more of the program's steps. It needs qemu-user
+(apt), cargo, the recorder (`make -C recorder`), `tierwise` in PATH (or RECORD), and CPython 3.13
+with the packages of pyproject.toml's extra "bench". Each takes a minute of CPU time.
+
+In the emulator it is the program itself: `python record.py --step WORKLOAD`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+TRACES = ROOT / "traces" / "emt"
+RECORD = shlex.split(os.environ.get("RECORD", "tierwise record"))
+#: Sizes of workloads.py: graphs of 10,000 nodes, databases of 8,000 rows, so that a trace is small.
+SCALE = 0.04
+#: Programs of 40 to 60 MB behind 256 KiB are as the paper's of 5 GB behind 24 MB.
+LLC = "256KiB/16"
+#: 10 ms of one core. A window is a sample of EMT's.
+WINDOW = 10_000_000
+#: Instructions after which a program is stopped: its load phase and a hundred windows or more.
+LIMITS = {"sql1": 4_200_000_000, "sql2": 4_200_000_000, "sql3": 4_200_000_000}
+LIMIT = 2_400_000_000
+#: Windows that remain of a load phase, of which only the first touches matter.
+LOAD_WINDOWS = 10
+
+
+def run_steps(workload: str) -> None:
+    """Builds the workload and repeats its step until the recorder ends the program."""
+    sys.path.insert(0, str(ROOT / "recorder" / "workloads"))
+    from marks import Marks
+    from workloads import WORKLOADS
+
+    marks = Marks()
+    step = WORKLOADS[workload]()
+    marks.phase("run")
+    while True:
+        step()
+        marks.operations(1)
+
+
+def record(workload: str, directory: Path) -> None:
+    """Records a workload.
+
+    Raises:
+        CalledProcessError: The recorder failed.
+    """
+    trace = TRACES / f"{workload}.twt"
+    part = directory / trace.name
+    environment = os.environ | {
+        "TIERWISE_EMT_BENCH_SCALE": str(SCALE),
+        # The second input of the true counts (truth/run.py).
+        "TIERWISE_EMT_BENCH_SEED": "2",
+        "PYTHONHASHSEED": "102",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    options = ["-o", part, "--window", WINDOW, "--llc", LLC, "--objects"]
+    options += ["--max-instructions", LIMITS.get(workload, LIMIT)]
+    options += ["--marks", directory / "marks.fifo"]
+    program = [sys.executable, os.path.relpath(__file__, ROOT), "--step", workload]
+    words = [*RECORD, *options, "--", *program]
+    subprocess.run([str(word) for word in words], cwd=ROOT, env=environment, check=True)
+    coarsen = ["cargo", "run", "-q", "--release", "--bin", "coarsen-load", part, LOAD_WINDOWS]
+    subprocess.run([str(word) for word in coarsen], cwd=ROOT, check=True)
+    trace.write_bytes(part.read_bytes())
+
+
+def main(workloads: list[str]) -> None:
+    """Records what has no trace yet."""
+    from workloads import WORKLOADS
+
+    TRACES.mkdir(parents=True, exist_ok=True)
+    # The last four are not the paper's.
+    for workload in workloads or list(WORKLOADS)[:-4]:
+        if not (TRACES / f"{workload}.twt").exists():
+            with tempfile.TemporaryDirectory() as directory:
+                record(workload, Path(directory))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--step"]:
+        run_steps(sys.argv[2])
+    else:
+        main(sys.argv[1:])

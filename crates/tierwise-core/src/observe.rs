@@ -100,7 +100,7 @@ pub struct Remembered {
 /// The hotness of the objects on a page, as a runtime that follows them predicts it (EMT, section
 /// 6); only a simulator of such a program has it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ObjectHeat {
+pub struct ObjectHotness {
     /// The page.
     pub page: PageId,
     /// The sum of its objects' hotness.
@@ -303,7 +303,7 @@ pub struct Observation {
     /// Exact counts, ascending by page.
     pub counts: Vec<PageCount>,
     /// Pages with objects that changed lately, by samples one after the other.
-    pub object_heat: Vec<ObjectHeat>,
+    pub object_heat: Vec<ObjectHotness>,
     /// Samples of objects since the last observation.
     pub object_samples: u32,
     /// One reading per tier, fastest first.

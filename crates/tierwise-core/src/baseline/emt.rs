@@ -260,7 +260,7 @@ impl Policy for Emt {
 mod tests {
     use super::super::testing::{Driven, SECOND};
     use super::*;
-    use crate::observe::ObjectHeat;
+    use crate::observe::ObjectHotness;
 
     const EMT: &str = "algorithm = \"emt\"\nsamples = 1\npressure = \"64KiB\"";
 
@@ -272,7 +272,8 @@ mod tests {
     }
 
     fn sample(driven: &mut Driven, heat: &[(u32, f64)]) {
-        let heat = heat.iter().map(|&(page, hotness)| ObjectHeat { page: PageId(page), hotness });
+        let heat =
+            heat.iter().map(|&(page, hotness)| ObjectHotness { page: PageId(page), hotness });
         driven.machine.obs.object_heat.extend(heat);
         driven.machine.obs.object_samples = 1;
     }

@@ -10,7 +10,7 @@ pub mod reference;
 pub mod regions;
 pub mod sampler;
 
-use tierwise_core::observe::{DamonAttrs, ObjectHeat, Observation, PageCount, Signals};
+use tierwise_core::observe::{DamonAttrs, ObjectHotness, Observation, PageCount, Signals};
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{Allocation, PageBacking};
 
@@ -200,7 +200,7 @@ fn sample_objects(workload: &Workload, observation: &mut Observation) {
     for heat in &workload.window.object_heat {
         if let Some(page) = workload.page(heat.page) {
             let hotness = f64::from(heat.hotness) / OBJECT_HEAT_PARTS;
-            observation.object_heat.push(ObjectHeat { page, hotness });
+            observation.object_heat.push(ObjectHotness { page, hotness });
         }
     }
 }

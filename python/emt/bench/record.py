@@ -2,7 +2,7 @@
 
 One trace per workload goes to traces/emt; one that is there is left out. Each has the load phase in
 about ten windows and then a billion instructions or more of the program's steps. It needs qemu-user
-(apt), cargo, the recorder (`make -C recorder`), `tierwise` in PATH (or RECORD), and CPython 3.13
+(apt), cargo, the recorder (`make -C recorder`), `tierwise` in PATH (or TIERWISE), and CPython 3.13
 with the packages of pyproject.toml's extra "bench". Each takes a minute of CPU time.
 
 In the emulator it is the program itself: `python record.py --step WORKLOAD`.
@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 TRACES = ROOT / "traces" / "emt"
-RECORD = shlex.split(os.environ.get("RECORD", "tierwise record"))
+TIERWISE = shlex.split(os.environ.get("TIERWISE", "tierwise"))
 #: Sizes of workloads.py: graphs of 10,000 nodes, databases of 8,000 rows, so that a trace is small.
 SCALE = 0.04
 #: A batch of inserts has 5,000 rows, which at this size fill a database of SQL1 at once.
@@ -29,21 +29,28 @@ SQL_SCALE = 0.02
 LLC = "256KiB/16"
 #: 10 ms of one core. A window is a sample of EMT's.
 WINDOW = 10_000_000
-#: Instructions after which a program is stopped: its load phase and a hundred windows or more.
-LIMITS = {"sql1": 4_400_000_000, "sql2": 4_400_000_000, "sql3": 4_400_000_000}
-LIMIT = 2_400_000_000
-#: Windows that remain of a load phase, of which only the first touches matter.
-LOAD_WINDOWS = 10
+#: Instructions after which a program is stopped: its load phase and the windows below.
+LIMITS = {"sql1": 4_400_000_000, "sql2": 4_600_000_000, "sql3": 7_000_000_000}
+LIMIT = 2_100_000_000
+#: Windows that remain of a load phase, of which only the first touches matter, and of the run.
+LOAD_WINDOWS, RUN_WINDOWS = 10, 60
+#: As many parents to a row as at full size; workloads.py has the same number at every size, and to
+#: make those of SQL2 would take four billion instructions.
+SQL = {
+    "sql2": {"parents": round(20_000 * SQL_SCALE), "columns": 3, "batch": 500},
+    "sql3": {"parents": round(1000 * SQL_SCALE), "columns": 10, "batch": 300},
+}
 
 
 def run_steps(workload: str) -> None:
     """Builds the workload and repeats its step until the recorder ends the program."""
     sys.path.insert(0, str(ROOT / "recorder" / "workloads"))
+    import workloads
     from marks import Marks
-    from workloads import WORKLOADS
 
     marks = Marks()
-    step = WORKLOADS[workload]()
+    make = workloads.WORKLOADS[workload]
+    step = workloads._sql(**SQL[workload]) if workload in SQL else make()
     marks.phase("run")
     while True:
         step()
@@ -69,11 +76,19 @@ def record(workload: str, directory: Path) -> None:
     options += ["--max-instructions", LIMITS.get(workload, LIMIT)]
     options += ["--marks", directory / "marks.fifo"]
     program = [sys.executable, os.path.relpath(__file__, ROOT), "--step", workload]
-    words = [*RECORD, *options, "--", *program]
+    run([*TIERWISE, "record", *options, "--", *program], environment)
+    coarsen = ["cargo", "run", "-q", "--release", "--bin", "coarsen-load"]
+    run([*coarsen, part, LOAD_WINDOWS])
+    kept = directory / "kept.twt"
+    run([*TIERWISE, "trace", "cut", part, kept, "--windows", f"0..{LOAD_WINDOWS + RUN_WINDOWS}"])
+    # It also packs the windows as tightly as they can be.
+    run([*coarsen, kept, LOAD_WINDOWS])
+    trace.write_bytes(kept.read_bytes())
+
+
+def run(words: list[object], environment: dict[str, str] | None = None) -> None:
+    """Runs a command in the project's directory."""
     subprocess.run([str(word) for word in words], cwd=ROOT, env=environment, check=True)
-    coarsen = ["cargo", "run", "-q", "--release", "--bin", "coarsen-load", part, LOAD_WINDOWS]
-    subprocess.run([str(word) for word in coarsen], cwd=ROOT, check=True)
-    trace.write_bytes(part.read_bytes())
 
 
 def main(workloads: list[str]) -> None:

@@ -118,8 +118,8 @@ pub struct Window {
     pub operations: u64,
     /// Objects of the program alive at the window's end; 0 where the source does not follow them.
     pub objects: u64,
-    /// Pages with objects that changed in the last eight windows, ascending by page, each once. Such
-    /// a page need not be touched in this window.
+    /// Pages with objects that changed in the last eight windows, ascending by page, each once.
+    /// Such a page need not be touched in this window.
     pub object_heat: Vec<ObjectHeat>,
 }
 

@@ -1,5 +1,5 @@
-//! Memstrata (OSDI 2024), figures 5, 6, 10, 14 and 15, on the recorded programs; figures 12, 13 and 16
-//! are in [`super::memstrata_lending`].
+//! Memstrata (OSDI 2024), figures 5, 6, 10, 14 and 15, on the recorded programs; figures 12, 13 and
+//! 16 are in [`super::memstrata_lending`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

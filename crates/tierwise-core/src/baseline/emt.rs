@@ -1,11 +1,13 @@
 //! EMT: pages of a Python program by the hotness of their objects (sections 5.2 to 6.2).
 //!
-//! The runtime samples its objects and sums up the hotness of each page's. Samples age by equation
-//! 1. A round puts the pages into ten buckets of exponentially growing hotness and takes the lowest
-//! bucket from which on the slow tier has fewer pages than the fast tier has colder ones; one lower
-//! if slow pages are less eager than in the round before (section 6.1). It demotes cold pages as far
-//! as hot ones need their memory, and promotes the hot ones. Above the eagerness T a page is demoted
-//! the first time that a sample finds it cold, otherwise the second time (section 6.2).
+//! The runtime samples its objects and sums up the hotness of each page's. It knows no other pages:
+//! one is in its table from the first sample that finds a hot object there. Samples age by
+//! equation 1. A round puts the pages into ten buckets of exponentially growing hotness and takes
+//! the lowest bucket from which on the slow tier has fewer pages than the fast tier has colder
+//! ones; one lower if slow pages are less eager than in the round before (section 6.1). It demotes
+//! cold pages as far as hot ones need their memory, and promotes the hot ones. Above the eagerness
+//! T a page is demoted the first time that a sample finds it cold, otherwise the second time
+//! (section 6.2).
 //!
 //! Parameters: `samples` (8) between two rounds, the changes that EMT keeps of each object;
 //! `pressure` ("1GiB"), the free fast memory below which it starts (`mem_pressure`, section 7.1);
@@ -38,6 +40,8 @@ const LAZY: u8 = 2;
 /// A page's state.
 #[derive(Debug, Clone, Copy, Default)]
 struct PageState {
+    /// It has had objects: only such pages count, and move.
+    listed: bool,
     hotness: f64,
     /// Rounds in a row in which it was cold.
     cold: u8,
@@ -129,7 +133,9 @@ impl Emt {
         self.pages.iter_mut().for_each(|page| page.hotness *= kept);
         for heat in &obs.object_heat {
             let weighted = self.weight * heat.hotness;
-            self.state(heat.page).hotness += weighted;
+            let state = self.state(heat.page);
+            state.listed = true;
+            state.hotness += weighted;
         }
     }
 
@@ -149,7 +155,7 @@ impl Emt {
     fn round(&mut self, now: Timestamp, ctx: &mut PlanContext<'_>, plan: &mut MigrationPlan) {
         let slowest = ctx.topology.slowest();
         let (mut fast, mut slow) = ([0u64; BUCKETS], [0u64; BUCKETS]);
-        for (page, state) in self.pages.iter().enumerate() {
+        for (page, state) in self.pages.iter().enumerate().filter(|(_, state)| state.listed) {
             match ctx.pages.tier(PageId(page as u32)) {
                 Some(TierId::FASTEST) => fast[bucket(state.hotness)] += 1,
                 Some(_) => slow[bucket(state.hotness)] += 1,
@@ -182,7 +188,7 @@ impl Emt {
     /// often enough, coldest first.
     fn judge(&mut self, h: usize, patience: u8, table: &PageTable) -> (Vec<PageId>, Vec<PageId>) {
         let (mut hot, mut cold) = (Vec::new(), Vec::new());
-        for (page, state) in self.pages.iter_mut().enumerate() {
+        for (page, state) in self.pages.iter_mut().enumerate().filter(|(_, state)| state.listed) {
             let page = PageId(page as u32);
             let Some(tier) = table.tier(page) else { continue };
             let is_hot = bucket(state.hotness) >= h;
@@ -279,16 +285,18 @@ mod tests {
     }
 
     #[test]
-    fn hot_slow_pages_take_the_place_of_the_coldest() {
+    fn hot_pages_displace_the_coldest() {
         let mut driven = full();
         let mut heat: Vec<_> = (0..90).map(|page| (page, 100.0)).collect();
+        // Nothing is known of the pages 90 and 91.
+        heat.extend((92..96).map(|page| (page, 1.0)));
         heat.extend([(120, 50.0), (130, 200.0)]);
         sample(&mut driven, &heat);
-        assert_eq!(driven.plan(SECOND), [(90, 1), (130, 0), (91, 1), (120, 0)]);
+        assert_eq!(driven.plan(SECOND), [(92, 1), (130, 0), (93, 1), (120, 0)]);
     }
 
     #[test]
-    fn nothing_moves_without_a_sample_or_without_need() {
+    fn nothing_moves_without_sample_or_need() {
         assert_eq!(full().plan(SECOND), []);
         let mut driven = Driven::new(EMT);
         driven.machine.allocated(0..50, 0).allocated(100..110, 1);

@@ -55,9 +55,9 @@ pub const NEIGHBOUR: &[Claim] = &[percent(
     ASSUMED,
 )];
 
-const OVERLAPPED: &str = "the samples have one to sixteen misses in flight, which hide each other: \
-                          with two it is 0.78, with four 0.93, with one 0.40, where few misses \
-                          already cost much (`misses_in_flight` of models/memstrata/samples.csv.gz)";
+const OVERLAPPED: &str = "the samples have one to sixteen misses in flight, which hide each other: with two it is 0.78, \
+     with four 0.93, with one 0.40, where few misses already cost much (`misses_in_flight` of \
+     models/memstrata/samples.csv.gz)";
 
 /// Section 4.2 and figure 9, from the training of the classifier that ships.
 pub const CLASSIFIER: &[Claim] = &[

@@ -30,7 +30,7 @@ LLC = "256KiB/16"
 #: 10 ms of one core. A window is a sample of EMT's.
 WINDOW = 10_000_000
 #: Instructions after which a program is stopped: its load phase and the windows below.
-LIMITS = {"sql1": 4_400_000_000, "sql2": 4_600_000_000, "sql3": 7_000_000_000}
+LIMITS = {"sql1": 4_400_000_000, "sql2": 4_600_000_000, "sql3": 5_400_000_000}
 LIMIT = 2_100_000_000
 #: Windows that remain of a load phase, of which only the first touches matter, and of the run.
 LOAD_WINDOWS, RUN_WINDOWS = 10, 60

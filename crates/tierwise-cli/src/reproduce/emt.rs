@@ -71,9 +71,8 @@ const HEAVY: &[&str] = &["bellman", "bfs-rand", "kc", "sql2", "sql3"];
 const SQL: &[&str] = &["sql1", "sql2", "sql3"];
 const OTHER_SQL: &[&str] = &["sql2", "sql3"];
 
-/// Why a workload of table 3 has no scenario.
-const NOT_RECORDED: &str = "SQL2 and SQL3 are not recorded: each fills its database for four \
-                            billion instructions and more before its first step";
+/// Why there is no figure without a scenario of a workload.
+const NOT_RECORDED: &str = "a workload of table 3 has no scenario";
 
 /// Slow memory's size beyond the program's: it is never short.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);

@@ -17,7 +17,6 @@ use tierwise_core::recipe::Recipe;
 use tierwise_sim::result::{PolicyResult, RunOutput, TimelinePoint};
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, TierSize};
-use tierwise_sim::stats::HeatMap;
 use tierwise_sweep::{SweepStore, UnitKeys, UnitOutcome, UnitRecord};
 
 use crate::failure::Failure;
@@ -184,33 +183,6 @@ impl Measurements {
         recipe.name().clone_into(&mut kept.result.policy);
         let KeptRun { result, timeline } = kept;
         Ok(RunOutput { result, timeline, heat_map: None, record: None })
-    }
-
-    /// Runs a recipe as a job, and returns its misses by regions of pages, with a column for each
-    /// interval.
-    pub fn heat_map(
-        &self,
-        setting: &LazyScenario,
-        recipe: &Recipe,
-        column: Duration,
-    ) -> Result<HeatMap, Failure> {
-        let inputs = [
-            self.keys.scenario(&setting.scenario),
-            self.keys.recipe(recipe),
-            self.seed.to_string(),
-            format!("{column:?}"),
-        ];
-        let inputs = inputs.each_ref().map(String::as_str);
-        self.job(&setting.scenario.name, recipe.name(), |job| {
-            self.once("heat map", &inputs, || {
-                let (seed, timeline) = (self.seed, Some(column));
-                let options =
-                    RunOptions { seed, timeline, heat_map: true, ..RunOptions::default() };
-                let reached = &mut |share| job.reached(share);
-                let output = run(&*setting.prepared()?, recipe, &options, reached)?;
-                Ok(output.heat_map.unwrap_or_default())
-            })
-        })
     }
 
     /// Returns a result of this kind and these inputs: the one that is kept, or a new one.

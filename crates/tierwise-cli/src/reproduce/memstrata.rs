@@ -1,5 +1,5 @@
-//! Memstrata (OSDI 2024), figures 5, 6, 10, 14 and 15, on the recorded programs; figures 12, 13 and
-//! 16 are in [`super::memstrata_lending`].
+//! Memstrata (OSDI 2024), figures 5, 6, 10 and 14, on the recorded programs; figures 12, 13 and 16
+//! are in [`super::memstrata_lending`].
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,6 @@ use tierwise_core::units::Pages;
 use tierwise_learn::SLOWDOWN_MANIFEST;
 use tierwise_sim::hardware::Colouring;
 use tierwise_sim::scenario::{Scenario, TierSize, WorkloadSpec, managed};
-use tierwise_sim::stats::HeatMap;
 
 use super::claims::{Here, memstrata as claims};
 use super::measurements::{LazyScenario, Measurements};
@@ -25,8 +24,8 @@ use crate::input;
 use crate::run_args::PaperArgs;
 
 /// Memstrata (OSDI 2024): figure 5 (hardware tiering), 6 (noisy neighbour), 9 (the classifier), 10
-/// (outliers among tenants), 12 (more outliers and dedicated memory), 13 (arrivals), 14 and 15
-/// (hotness) and 16 (sensitivity).
+/// (outliers among tenants), 12 (more outliers and dedicated memory), 13 (arrivals), 14 (hotness)
+/// and 16 (sensitivity).
 #[derive(Debug, Args)]
 #[command(after_help = "EXAMPLE\n  \
                   tierwise reproduce memstrata\n  \
@@ -47,7 +46,7 @@ pub struct MemstrataCommand {
 }
 
 /// The figures that can be measured.
-const FIGURES: [u32; 9] = [5, 6, 9, 10, 12, 13, 14, 15, 16];
+const FIGURES: [u32; 8] = [5, 6, 9, 10, 12, 13, 14, 16];
 
 fn figure(text: &str) -> Result<u32, String> {
     let number = text.parse().ok().filter(|number| FIGURES.contains(number));
@@ -68,12 +67,6 @@ const LONGER: u32 = 8;
 
 /// Slow memory's size beyond the programs': TPP never lacks slow memory.
 const ROOMY: TierSize = TierSize::ShareOfResident(2.0);
-
-/// The programs of figure 15: the first of each family whose runs [`longer`] makes ten minutes.
-const MAPPED: [&str; 4] = ["graph-pr-kron", "memcached-ycsb-c", "networkx-astar", "redis-ycsb-c"];
-
-/// A column of figure 15's map: an interval of the allocator.
-const MAP_COLUMN: Duration = Duration::from_secs(10);
 
 /// The mixes of figure 10, each with its outlier last.
 const MIXES: [&str; 3] = ["web-heavy", "data-heavy", "balanced"];
@@ -134,12 +127,6 @@ impl MemstrataCommand {
                 claims: claims::HOTNESS,
                 jobs: programs * 2,
                 measure: Box::new(|m| self.hotness(m)),
-            },
-            15 => PaperPart {
-                name: "memstrata-15",
-                claims: claims::REGIONS,
-                jobs: MAPPED.len(),
-                measure: Box::new(|m| self.regions(m)),
             },
             other => lending::part(&self.mixes, other),
         }
@@ -264,55 +251,6 @@ impl MemstrataCommand {
         let seen = format!("{mean:.2} points in the mean, {slower} programs slower");
         Ok(Findings::sheet(sheet, vec![Here::Holds(mean.abs() <= 1.0 && slower > 0, seen)]))
     }
-
-    /// Dedicated pages by hotness over time, as the regions of a heat map show it.
-    fn regions(&self, m: &Measurements) -> Result<Findings, Failure> {
-        let one = |name: &&str| {
-            let scenario = longer(managed::overlapped(runs::scenario(&self.scenarios, name)?));
-            let mixed = LazyScenario::new(managed::flat(&scenario, THIRD, Colouring::Isolated));
-            let recipe = Recipe::named("flat-memstrata-hotness")?;
-            let map = m.heat_map(&mixed, &recipe, MAP_COLUMN)?;
-            Ok(((*name).to_owned(), dedicated_of_hot(&map)))
-        };
-        let all: Vec<(String, Option<(f64, f64)>)> =
-            MAPPED.par_iter().map(one).collect::<Result<_, Failure>>()?;
-        let paper = "dedicated pages move to the regions that DAMON finds hot";
-        let head = ["program", "first tenth of the time, %", "last tenth, %"];
-        let title = "Figure 15: misses of the hottest quarter of the regions in dedicated memory";
-        let mut sheet = FigureSheet::new(title, paper, &head);
-        for (name, shares) in &all {
-            let cell = |share: f64| format!("{:.1}", 100.0 * share);
-            let (first, last) = shares.map_or((f64::NAN, f64::NAN), |shares| shares);
-            sheet.rows.push(vec![name.clone(), cell(first), cell(last)]);
-        }
-        let rose = all.iter().filter(|(_, s)| s.is_some_and(|(first, last)| last > first)).count();
-        let here = Here::Holds(rose == all.len(), format!("on {rose} of {}", all.len()));
-        Ok(Findings::sheet(sheet, vec![here]))
-    }
-}
-
-/// Of the hottest quarter of a map's regions, the share of misses that dedicated memory serves: in
-/// the first tenth of the time, and in the last.
-fn dedicated_of_hot(map: &HeatMap) -> Option<(f64, f64)> {
-    let columns = map.misses.len();
-    let tenth = (columns / 10).max(1);
-    let rows = map.misses.iter().map(Vec::len).max()?;
-    let at = |column: usize, row: usize| {
-        let cell = |columns: &[Vec<f64>]| columns[column].get(row).copied().unwrap_or(0.0);
-        let fast = map.fast_share[column].get(row).copied().unwrap_or(0.0);
-        (cell(&map.misses), f64::from(fast))
-    };
-    let total = |row: usize| (0..columns).map(|column| at(column, row).0).sum::<f64>();
-    let mut hottest: Vec<usize> = (0..rows).filter(|&row| total(row) > 0.0).collect();
-    hottest.sort_by(|&a, &b| total(b).total_cmp(&total(a)));
-    hottest.truncate(hottest.len().div_ceil(4));
-    let share = |columns: std::ops::Range<usize>| {
-        let cells = columns.flat_map(|column| hottest.iter().map(move |&row| at(column, row)));
-        let (fast, all) =
-            cells.fold((0.0, 0.0), |sum, (misses, fast)| (sum.0 + misses * fast, sum.1 + misses));
-        (all > 0.0).then_some(fast / all)
-    };
-    Some((share(0..tenth)?, share(columns - tenth..columns)?))
 }
 
 /// What the training of the classifier that ships found out about it.

@@ -55,9 +55,10 @@ pub const NEIGHBOUR: &[Claim] = &[percent(
     ASSUMED,
 )];
 
-const OVERLAPPED: &str = "the samples have one to sixteen misses in flight, which hide each other: with two it is 0.78, \
-     with four 0.93, with one 0.40, where few misses already cost much (`misses_in_flight` of \
-     models/memstrata/samples.csv.gz)";
+const OVERLAPPED: &str = "the samples have one to sixteen misses in flight, which hide each \
+                          other: with two it is 0.78, with four 0.93, with one 0.40, where few \
+                          misses already cost much (`misses_in_flight` of \
+                          models/memstrata/samples.csv.gz)";
 
 /// Section 4.2 and figure 9, from the training of the classifier that ships.
 pub const CLASSIFIER: &[Claim] = &[
@@ -83,15 +84,6 @@ pub const CLASSIFIER: &[Claim] = &[
         cause: OVERLAPPED,
     },
 ];
-
-/// Figure 15.
-pub const REGIONS: &[Claim] = &[Claim {
-    place: "figure 15",
-    what: "dedicated pages move to the regions that DAMON finds hot",
-    paper: Published::Order,
-    unit: "",
-    cause: "",
-}];
 
 /// Figure 10.
 pub const MIXES: &[Claim] = &[

@@ -179,7 +179,7 @@ impl Emt {
                 room += Pages(ctx.pages.frames(victim));
                 plan.moves.push(moved(victim, slowest, Cause::MakeRoom));
             }
-            room = room - frames;
+            room -= frames;
             plan.moves.push(moved(page, TierId::FASTEST, Cause::Hot));
         }
     }

@@ -92,6 +92,7 @@ class Samples:
         self.l2 = [column("l2_miss_ns"), column("dtlb_miss_ns"), column("l2_misses")]
         self.in_flight = column("misses_in_flight")
         self.slowdown = column("slowdown")
+        self.mpki = self.ratio * self.requests / self.thousands
         self.is_slow = self.slowdown > 1 + threshold
         self.trained = numpy.isin(self.in_flight, TRAINED)
 
@@ -253,6 +254,7 @@ def main():
     model.cutoff = calibrated(samples, samples.trained, arguments.seed)
     onnx, printed = exported(model, arguments.threshold)
     correlation = numpy.corrcoef(samples.ratio[samples.trained], samples.latency[samples.trained])
+    by_mpki = numpy.corrcoef(samples.mpki[samples.trained], samples.slowdown[samples.trained])
     importance = dict(zip(FEATURES, model.forest.feature_importances_))
     manifest = {
         "threshold": arguments.threshold,
@@ -271,6 +273,7 @@ def main():
             "intercept_ns": round(float(model.line[1]), 3),
             "slope_ns": round(float(model.line[0]), 3),
             "r_squared": round(float(correlation[0, 1] ** 2), 4),
+            "mpki_r_squared": round(float(by_mpki[0, 1] ** 2), 4),
         },
         "cutoff": model.cutoff,
         "bounds": dict(zip(FEATURES, printed["bounds"].split(","))),

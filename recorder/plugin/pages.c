@@ -78,6 +78,16 @@ struct page_entry *pages_entry(uint64_t vpn)
     return &(*leaf)->entries[vpn & ((1 << LEAF_BITS) - 1)];
 }
 
+bool pages_exist(uint64_t vpn)
+{
+    if (vpn >> (ADDRESS_BITS - PAGE_SHIFT) != 0)
+        return false;
+    const struct middle *middle = root[vpn >> (MIDDLE_BITS + LEAF_BITS)];
+    const struct leaf *leaf =
+        middle ? middle->leaves[vpn >> LEAF_BITS & ((1 << MIDDLE_BITS) - 1)] : NULL;
+    return leaf && leaf->entries[vpn & ((1 << LEAF_BITS) - 1)].id_plus_one != 0;
+}
+
 void pages_visit(uint64_t first, uint64_t last,
                  void (*visit)(struct page_entry *entry, uint64_t vpn, void *data), void *data)
 {

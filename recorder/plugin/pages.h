@@ -3,6 +3,7 @@
 #ifndef TIERWISE_PAGES_H
 #define TIERWISE_PAGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct page_entry {
@@ -13,6 +14,9 @@ struct page_entry {
 
 /* Returns the entry of a mapped page or file page, and creates it on demand. */
 struct page_entry *pages_entry(uint64_t vpn);
+
+/* Whether there is a mapped page; creates nothing. */
+bool pages_exist(uint64_t vpn);
 
 /* Calls `visit` for every existing page of [first, last), and skips unused parts of the table. */
 void pages_visit(uint64_t first, uint64_t last,

@@ -3,7 +3,8 @@
  * A QEMU plugin that records which pages a Linux program touches, window by window of executed
  * instructions, and which of its accesses would have missed a last-level cache.
  *
- * Arguments: socket=PATH, window=INSTRUCTIONS, llc_bytes=BYTES, llc_ways=WAYS.
+ * Arguments: socket=PATH, window=INSTRUCTIONS, llc_bytes=BYTES, llc_ways=WAYS, and objects=on to
+ * follow the objects of a CPython program.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +20,7 @@
 #include "exec.h"
 #include "grow.h"
 #include "mappings.h"
+#include "objects.h"
 #include "qemu_api.h"
 #include "syscalls.h"
 #include "threads.h"
@@ -81,8 +83,10 @@ static void close_window(enum wire_reason reason)
     message.length = 0;
     wire_append(&message, &head, sizeof head);
     threads_take(append_thread, &head);
-    memcpy(message.bytes, &head, sizeof head);
     window_take(&message);
+    if (objects_followed())
+        head.heats = objects_take(&message, &head.objects);
+    memcpy(message.bytes, &head, sizeof head);
     total_instructions += head.instructions;
     wire_send(&message);
     if (!wire_is_open())
@@ -377,8 +381,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
             llc_bytes = strtoull(value, NULL, 10);
         else if ((value = value_of(argv[i], "llc_ways")))
             llc_ways = strtoull(value, NULL, 10);
+        else if ((value = value_of(argv[i], "objects")) && strcmp(value, "on") == 0)
+            objects_follow();
         else
-            fatal("unknown argument %s; known: socket, window, llc_bytes, llc_ways", argv[i]);
+            fatal("unknown argument %s; known: socket, window, llc_bytes, llc_ways, objects=on",
+                  argv[i]);
     }
     if (!socket_path || window_instructions == 0)
         fatal("socket=PATH and window=INSTRUCTIONS are needed");

@@ -6,6 +6,7 @@
 #include "../common/cache_model.h"
 #include "grow.h"
 #include "mappings.h"
+#include "objects.h"
 #include "pages.h"
 
 /*
@@ -59,6 +60,8 @@ static void end_page(struct page_entry *entry)
 {
     GROW(unmaps, unmaps_capacity, n_unmaps + 1);
     unmaps[n_unmaps++] = entry->id_plus_one - 1;
+    if (objects_followed())
+        objects_end(entry->id_plus_one - 1);
     entry->id_plus_one = 0;
     entry->cow = 0;
 }
@@ -121,6 +124,8 @@ void window_access(uint64_t address, unsigned bytes, bool store, uint16_t thread
         return;
     struct wire_access *row = row_of(address >> PAGE_SHIFT, store, thread);
     count(row, store, thread, 1);
+    if (store && objects_followed())
+        objects_store(row->page, address, bytes);
     uint64_t line = address >> LINE_SHIFT;
     const uint64_t lines_in_page = PAGE_BYTES / LINE_BYTES;
     access_cache(row, line % lines_in_page, store);
@@ -218,6 +223,7 @@ static void move_visited(struct page_entry *entry, uint64_t vpn, void *data)
 {
     const uint64_t *distance = data;
     *pages_entry(vpn + *distance) = *entry;
+    objects_move(entry->id_plus_one - 1, vpn + *distance);
     entry->id_plus_one = 0;
     entry->cow = 0;
 }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* It changes with every change of the messages; the recording process refuses other versions. */
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 
 enum wire_page_kind { WIRE_ANON = 0, WIRE_FILE = 1 };
 
@@ -32,8 +32,9 @@ struct wire_window {
     char magic[4]; /* "TWRW" */
     uint32_t reason;
     uint64_t instructions;
-    uint32_t threads, allocations, accesses,
-        unmaps; /* lengths of the lists that follow, in this order */
+    uint32_t threads, allocations, accesses, unmaps,
+        heats;        /* lengths of the lists that follow, in this order */
+    uint32_t objects; /* alive at the window's end, if they are followed */
 };
 
 struct wire_thread {
@@ -58,6 +59,12 @@ struct wire_access {
     uint16_t thread;
 };
 
+/* The hotness of a page's objects, in sixteenths. */
+struct wire_heat {
+    uint32_t page;
+    uint32_t hotness;
+};
+
 /* The program executes another; the new process connects again. */
 struct wire_exec {
     char magic[4];     /* "TWRX" */
@@ -72,10 +79,11 @@ struct wire_end {
 };
 
 _Static_assert(sizeof(struct wire_hello) == 16, "as documented");
-_Static_assert(sizeof(struct wire_window) == 32, "as documented");
+_Static_assert(sizeof(struct wire_window) == 40, "as documented");
 _Static_assert(sizeof(struct wire_thread) == 16, "as documented");
 _Static_assert(sizeof(struct wire_allocation) == 16, "as documented");
 _Static_assert(sizeof(struct wire_access) == 24, "as documented");
+_Static_assert(sizeof(struct wire_heat) == 8, "as documented");
 _Static_assert(sizeof(struct wire_exec) == 16, "as documented");
 _Static_assert(sizeof(struct wire_end) == 16, "as documented");
 

@@ -66,6 +66,45 @@ static void scenario_counts(void)
         load_each(memory, 100);
 }
 
+/* CPython's first words of an object, and the name of a type behind its size. */
+struct object {
+    uint64_t references;
+    const struct type *type;
+};
+struct type {
+    struct object head;
+    uint64_t size;
+    const char *name;
+};
+
+static const char type_name[] = "type", list_name[] = "list";
+
+/*
+ * Two types and three objects of the second in a page. The count of the first object changes 300
+ * times, that of the second twice; the third has none. What looks like a count without a type
+ * changes too.
+ */
+static void scenario_objects(void)
+{
+    volatile uint64_t *memory = anonymous(1);
+    print_address("area", memory);
+    volatile struct type *type = (volatile struct type *)memory;
+    volatile struct type *list = (volatile struct type *)(memory + 8);
+    volatile struct object *objects = (volatile struct object *)(memory + 16);
+    /* The strings are memory of the program once they are read. */
+    type->name = type_name + (type_name[0] != 't');
+    list->name = list_name + (list_name[0] != 'l');
+    type->head.type = list->head.type = (const struct type *)type;
+    for (int i = 0; i < 3; i++)
+        objects[i].type = (const struct type *)list;
+    for (int i = 0; i < 300; i++)
+        objects[0].references = 1 + i % 2;
+    for (int i = 0; i < 2; i++)
+        objects[1].references = 1 + i % 2;
+    for (int i = 0; i < 10; i++)
+        objects[3].references = 1 + i % 2;
+}
+
 /* One 8-byte store that crosses a line, and one that crosses a page. */
 static void scenario_crossing(void)
 {
@@ -267,6 +306,8 @@ int main(int argc, char **argv)
     const char *file = argc > 3 ? argv[3] : "";
     if (!strcmp(argv[1], "counts"))
         scenario_counts();
+    else if (!strcmp(argv[1], "objects"))
+        scenario_objects();
     else if (!strcmp(argv[1], "crossing"))
         scenario_crossing();
     else if (!strcmp(argv[1], "unmap"))

@@ -98,6 +98,7 @@ fn needs(signals: &Signals) -> Vec<String> {
     wish(signals.sample_period > 0, &format!("1 sample in {} misses", signals.sample_period));
     wish(signals.regions.is_some(), "DAMON regions");
     wish(signals.exact_counts, "exact counts");
+    wish(signals.objects, "the hotness of objects");
     wish(signals.counters, "CPU counters");
     wish(signals.flat_memory, "Flat Memory Mode");
     wish(signals.two_level, "2LM");

@@ -51,6 +51,10 @@ pub struct RecordCommand {
     /// Stop the program once it has executed this many instructions.
     #[arg(long, value_name = "NUMBER", value_parser = whole(1..=u64::MAX))]
     max_instructions: Option<u64>,
+    /// Follow the objects of a CPython 3.12 or 3.13 program: the trace then has, for each window,
+    /// how hot the objects of each page are by the changes of their reference counts.
+    #[arg(long)]
+    objects: bool,
     /// Replace an existing trace.
     #[arg(long)]
     force: bool,
@@ -67,6 +71,7 @@ impl RecordCommand {
         options.llc = self.llc;
         options.marks.clone_from(&self.marks);
         options.max_instructions = self.max_instructions;
+        options.objects = self.objects;
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);

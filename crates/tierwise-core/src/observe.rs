@@ -97,6 +97,16 @@ pub struct Remembered {
     pub heat: u16,
 }
 
+/// The hotness of the objects on a page, as a runtime that follows them predicts it (EMT, section
+/// 6); only a simulator of such a program has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ObjectHotness {
+    /// The page.
+    pub page: PageId,
+    /// The sum of its objects' hotness.
+    pub hotness: f64,
+}
+
 /// Exact counts of one page since the last observation; only a simulator has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageCount {
@@ -292,6 +302,10 @@ pub struct Observation {
     pub regions: Vec<Region>,
     /// Exact counts, ascending by page.
     pub counts: Vec<PageCount>,
+    /// Pages with objects that changed lately, by samples one after the other.
+    pub object_heat: Vec<ObjectHotness>,
+    /// Samples of objects since the last observation.
+    pub object_samples: u32,
     /// One reading per tier, fastest first.
     pub tiers: Vec<TierReading>,
     /// One reading per tenant, by [`TenantId`].
@@ -318,6 +332,8 @@ impl Observation {
         self.kernel_costs = KernelCosts::default();
         self.regions.clear();
         self.counts.clear();
+        self.object_heat.clear();
+        self.object_samples = 0;
         // Every world overwrites readings in place, which keeps their inner lists.
     }
 
@@ -382,6 +398,8 @@ pub struct Signals {
     pub regions: Option<DamonAttrs>,
     /// Exact counts: a perfect tracker, for experiments in the simulator.
     pub exact_counts: bool,
+    /// The hotness of objects, in programs whose runtime follows them.
+    pub objects: bool,
     /// The CPU's counters of each tenant.
     pub counters: bool,
     /// True if the CPU must manage a tier in Flat Memory Mode.
@@ -408,6 +426,7 @@ impl Signals {
             },
             regions: self.regions.or(other.regions),
             exact_counts: self.exact_counts | other.exact_counts,
+            objects: self.objects | other.objects,
             counters: self.counters | other.counters,
             flat_memory: self.flat_memory | other.flat_memory,
             two_level: self.two_level | other.two_level,
@@ -426,6 +445,7 @@ impl Signals {
             (self.sample_period > 0, has.samples, "hardware samples (PEBS or IBS)"),
             (self.regions.is_some(), has.regions, "DAMON regions"),
             (self.exact_counts, has.exact_counts, "exact access counts"),
+            (self.objects, has.objects, "the hotness of a program's objects"),
         ];
         wants.into_iter().find(|&(wanted, given, _)| wanted && !given).map(|(_, _, name)| name)
     }
@@ -446,6 +466,8 @@ pub struct Capabilities {
     pub regions: bool,
     /// Exact counts.
     pub exact_counts: bool,
+    /// The hotness of objects.
+    pub objects: bool,
     /// The CPU's counters of each tenant.
     pub counters: bool,
     /// The CPU manages the last tier in Flat Memory Mode.
@@ -463,6 +485,7 @@ impl Capabilities {
         samples: true,
         regions: true,
         exact_counts: true,
+        objects: true,
         counters: true,
         flat_memory: true,
         two_level: true,

@@ -45,6 +45,12 @@ pub struct Costs {
     /// Reading one sample from the buffer, on a background core: two cache lines and a table
     /// update; an estimate of this project.
     pub sample_read_ns: f64,
+    /// Finding one object by recursive marking, which stops the program (EMT, section 5.1).
+    /// Measured: 170 to 320 ns (docs/emt.md).
+    pub mark_object_ns: f64,
+    /// Reading one object's counter and predicting its hotness, on another thread: a second for ten
+    /// million objects (EMT, section 5.2).
+    pub sample_object_ns: f64,
     /// Kernel work for each migrated page beside the copy. Measured: 1,614 ns to allocate and map a
     /// page, 140 ns to unmap and free one.
     pub migrate_page_ns: f64,
@@ -66,6 +72,8 @@ impl Default for Costs {
             hint_fault_ns: 1_200.0,
             sample_ns: 250.0,
             sample_read_ns: 100.0,
+            mark_object_ns: 245.0,
+            sample_object_ns: 100.0,
             migrate_page_ns: 1_754.0,
             copy_bytes_per_ns: 8.2,
         }
@@ -85,6 +93,8 @@ impl Costs {
         hint_fault_ns: 0.0,
         sample_ns: 0.0,
         sample_read_ns: 0.0,
+        mark_object_ns: 0.0,
+        sample_object_ns: 0.0,
         migrate_page_ns: 0.0,
         copy_bytes_per_ns: f64::INFINITY,
     };
@@ -100,6 +110,8 @@ impl Costs {
             clear_bit_ns: self.clear_bit_ns * times,
             batch_pages: (self.batch_pages / pages).max(1),
             poison_ns: self.poison_ns * times,
+            mark_object_ns: self.mark_object_ns * times,
+            sample_object_ns: self.sample_object_ns * times,
             migrate_page_ns: self.migrate_page_ns * times,
             ..self
         }
@@ -124,6 +136,12 @@ impl Costs {
             hint_fault_ns: section.number_or("hint_fault_ns", d.hint_fault_ns, ns.clone())?,
             sample_ns: section.number_or("sample_ns", d.sample_ns, ns.clone())?,
             sample_read_ns: section.number_or("sample_read_ns", d.sample_read_ns, ns.clone())?,
+            mark_object_ns: section.number_or("mark_object_ns", d.mark_object_ns, ns.clone())?,
+            sample_object_ns: section.number_or(
+                "sample_object_ns",
+                d.sample_object_ns,
+                ns.clone(),
+            )?,
             migrate_page_ns: section.number_or("migrate_page_ns", d.migrate_page_ns, ns)?,
             copy_bytes_per_ns: section.number_or(
                 "copy_bytes_per_ns",

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tierwise_core::page::PageTable;
 use tierwise_trace::{
-    Allocation, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, Header, ObjectHeat, PageAccess, PageBacking, ThreadShare, TraceError, Window,
+    WindowSource,
 };
 
 use crate::bound::{Bounds, WindowBound};
@@ -120,6 +121,13 @@ impl LoadedTrace {
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
         }
+        if shape.units.is_some() || shape.huge_pages {
+            // Objects have no place in pages of another size.
+            windows.iter_mut().for_each(|w| {
+                w.objects = 0;
+                w.object_heat.clear();
+            });
+        }
         if shape.scale > 1 {
             check_scale(&windows, shape.scale)?;
             windows.iter_mut().for_each(|w| replicate(w, shape.scale));
@@ -230,6 +238,11 @@ fn replicate(window: &mut Window, scale: u32) {
         })
     });
     window.accesses = accesses.collect();
+    window.objects *= u64::from(scale);
+    let heat = window.object_heat.iter().flat_map(|heat| {
+        (0..scale).map(move |i| ObjectHeat { page: heat.page * scale + i, ..*heat })
+    });
+    window.object_heat = heat.collect();
     window.unmaps =
         window.unmaps.iter().flat_map(|&p| (0..scale).map(move |i| p * scale + i)).collect();
 }

@@ -199,6 +199,8 @@ pub struct Workload {
     /// Accesses to a row's page after which software detects an access: 1, or for a granule
     /// [`crate::granule::median_touch`].
     pub reporting_touches: f64,
+    /// Objects alive when all were marked last, of a program whose objects are followed.
+    pub marked_objects: u64,
     /// Seed of the phases.
     phase_seed: u64,
 }
@@ -222,6 +224,7 @@ impl Workload {
             client_share: 0.0,
             leaves_memory: false,
             reporting_touches: 1.0,
+            marked_objects: 0,
             phase_seed,
         }
     }

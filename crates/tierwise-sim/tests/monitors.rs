@@ -9,10 +9,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use common::{machine, scenario, workload};
+use tierwise_core::engine::{Engine, EngineConfig};
 use tierwise_core::migrate::{MigrationPlan, PageRange};
 use tierwise_core::observe::{DamonAttrs, Observation, Signals};
-use tierwise_core::units::{PageId, TenantId, Timestamp};
+use tierwise_core::recipe::Recipe;
+use tierwise_core::units::{PageId, TenantId, TierId, Timestamp};
 use tierwise_core::world::World;
+use tierwise_driver::Driver;
 use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Schedule, SimulatedHost};
@@ -21,12 +24,18 @@ use tierwise_sim::run::Prepared;
 use tierwise_sim::windows::{LoadedTrace, Part, Shape, Windows};
 use tierwise_sim::workload::Workload;
 use tierwise_trace::{
-    Allocation, CacheModel, Header, PageAccess, PageBacking, TraceError, Window, WindowSource,
+    Allocation, CacheModel, Header, ObjectHeat, PageAccess, PageBacking, TraceError, Window,
+    WindowSource,
 };
 
 const PAGES: u32 = 1000;
-/// Pages 100 to 199 are hot: each has a thousand misses per window, the others have one.
+/// Pages 100 to 199 are hot: each has a thousand misses per window, the others have one. Their
+/// objects are hot, too.
 const HOT: std::ops::Range<u32> = 100..200;
+
+/// Objects of the program, and the hotness of those of a hot page.
+const OBJECTS: u64 = 10_000;
+const HOTNESS: u32 = 40;
 
 /// Windows that are all alike.
 struct Steady {
@@ -79,6 +88,11 @@ impl WindowSource for Steady {
                 thread: 0,
             });
         }
+        window.objects = OBJECTS;
+        // In sixteenths.
+        let hotness = |page| if HOT.contains(&page) { 16 * HOTNESS } else { 8 };
+        let heat = |page| ObjectHeat { page, hotness: hotness(page) };
+        window.object_heat.extend((0..PAGES).map(heat));
         Ok(true)
     }
 
@@ -318,6 +332,45 @@ fn exact_counts_add_up() {
     observe(&mut host, 1.0, |obs, _| counted += obs.counts.iter().map(|c| c.misses).sum::<u64>());
     let misses: f64 = host.stats().accounts[0].total.misses.iter().sum();
     assert!((counted as f64 - misses).abs() <= f64::from(PAGES), "{counted} of {misses}");
+}
+
+/// Nothing else need happen at the end of a window: the sample of the objects ends the wait.
+#[test]
+fn samples_of_objects_end_waits() {
+    let mut host = host(Signals { objects: true, ..Signals::default() });
+    let mut obs = Observation::default();
+    let mut stalled = Vec::new();
+    for _ in 0..3 {
+        assert!(host.wait_until(None).unwrap(), "a wait without a deadline goes on to the end");
+        host.observe(&mut obs).unwrap();
+        assert_eq!(obs.object_samples, 1);
+        let hot = obs.object_heat.iter().filter(|heat| heat.hotness == f64::from(HOTNESS));
+        assert!(hot.map(|heat| heat.page.0).eq(HOT));
+        stalled.push(host.stats().accounts[0].overhead_ns);
+    }
+    // All objects are new in the first window, none afterwards.
+    let marking = OBJECTS as f64 * Costs::default().mark_object_ns;
+    assert!((stalled[0] - marking).abs() < 1.0 && stalled[2] == stalled[0], "{stalled:?}");
+}
+
+#[test]
+fn emt_brings_hot_objects_into_fast_memory() {
+    let mut host = host_on(machine(160, 4000), Signals::default());
+    let recipe = "name = \"emt\"\nsummary = \"a test\"\nsource = \"a test\"\n[policy]\nalgorithm = \
+                  \"emt\"\n";
+    let config = EngineConfig::new(Recipe::parse("emt", recipe).unwrap());
+    let (topology, capabilities) = (host.topology(), host.capabilities());
+    let mut engine = Engine::new(&config, topology, &capabilities, 9).unwrap();
+    let mut driver = Driver::default();
+    driver.start(&engine, &mut host).unwrap();
+    while host.now().as_secs_f64() < 10.0 {
+        assert!(driver.round(&mut engine, &mut host).unwrap(), "the program frees its pages");
+    }
+    let slow = HOT.filter(|&page| engine.pages().tier(PageId(page)) != Some(TierId::FASTEST));
+    assert_eq!(slow.count(), 0, "of a hundred hot pages");
+    // Pages stay as hot as they are, so none moves twice.
+    let account = &host.stats().accounts[0];
+    assert!((1..=100).contains(&account.promotions), "{account:?}");
 }
 
 /// 4 MiB of anonymous memory touched page by page become two huge pages; they move as wholes.

@@ -140,6 +140,7 @@ impl PresentPages {
         }
         window.accesses.iter_mut().for_each(|a| a.page = self.numbers[a.page as usize]);
         window.unmaps.iter_mut().for_each(|page| *page = self.numbers[*page as usize]);
+        window.object_heat.iter_mut().for_each(|h| h.page = self.numbers[h.page as usize]);
     }
 }
 
@@ -205,6 +206,9 @@ fn append(window: &mut Window, part: &mut Window) {
     window.accesses.append(&mut part.accesses);
     window.unmaps.append(&mut part.unmaps);
     window.marks.append(&mut part.marks);
+    // Both are of a window's end.
+    window.objects = part.objects;
+    mem::swap(&mut window.object_heat, &mut part.object_heat);
 }
 
 /// Sorts the lists, and adds up the rows of each page and each thread.

@@ -26,6 +26,6 @@ pub mod unnamed;
 pub mod writer;
 
 pub use model::{
-    Allocation, CacheModel, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window,
-    WindowSource,
+    Allocation, CacheModel, Header, ObjectHeat, PageAccess, PageBacking, ThreadShare, TraceError,
+    Window, WindowSource,
 };

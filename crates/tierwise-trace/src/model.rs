@@ -78,6 +78,16 @@ pub struct PageAccess {
     pub thread: u16,
 }
 
+/// The hotness of the objects on a page at a window's end, as EMT predicts it from the changes of
+/// their reference counts in the last eight windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectHeat {
+    /// The page, as numbered by its [`Allocation`].
+    pub page: u32,
+    /// The sum of its objects' hotness, in sixteenths.
+    pub hotness: u32,
+}
+
 /// The instructions of one thread in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadShare {
@@ -106,6 +116,11 @@ pub struct Window {
     /// Application operations completed (requests, transactions); 0 where the source does not count
     /// them.
     pub operations: u64,
+    /// Objects of the program alive at the window's end; 0 where the source does not follow them.
+    pub objects: u64,
+    /// Pages with objects that changed in the last eight windows, ascending by page, each once.
+    /// Such a page need not be touched in this window.
+    pub object_heat: Vec<ObjectHeat>,
 }
 
 impl Window {
@@ -113,6 +128,8 @@ impl Window {
     pub fn clear(&mut self) {
         self.instructions = 0;
         self.operations = 0;
+        self.objects = 0;
+        self.object_heat.clear();
         self.threads.clear();
         self.allocations.clear();
         self.accesses.clear();

@@ -30,6 +30,37 @@ fn each_load_and_store_is_counted() {
     assert_eq!(trace.windows.len(), 1);
 }
 
+/// The first object's changes are 255, at most a byte's, and the second one's 2; both have seven
+/// windows without any before. By the model's weights that is 1.79 and 2.30: 65 sixteenths.
+#[test]
+fn hotness_follows_from_changed_reference_counts() {
+    let trace = recorded("objects", |options| options.objects = true);
+    let area = trace.allocations_at(trace.vpn("area"))[0].page;
+    let window = &trace.windows[0];
+    assert_eq!(window.objects, 2, "an object without references is none");
+    let heat: Vec<_> = window.object_heat.iter().map(|heat| (heat.page, heat.hotness)).collect();
+    assert_eq!(heat, [(area, 65)]);
+    let trace = recorded("objects", |_| {});
+    assert!(trace.windows[0].objects == 0 && trace.windows[0].object_heat.is_empty());
+}
+
+#[test]
+fn recorder_has_the_weights_of_the_reproduction() {
+    let model = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../python/emt/reproduction/src/emt_reproduction/linear_model.json"
+    ));
+    let objects =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../recorder/plugin/objects.c"));
+    let growth = model.split("\"growth\": {").nth(1).unwrap().split('}').next().unwrap();
+    for weight in growth.split(", ") {
+        let (name, value) = weight.split_once(": ").unwrap();
+        let name = name.trim_matches('"');
+        let constant = if name == "intercept" { name.to_owned() } else { format!("of_{name}") };
+        assert!(objects.contains(&format!("{constant} = {value}")), "{constant} = {value}");
+    }
+}
+
 #[test]
 fn windows_sum_up_and_keep_length() {
     let whole = recorded("counts", |_| {});

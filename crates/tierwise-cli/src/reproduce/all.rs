@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use super::emt::EmtCommand;
 use super::equilibria::EquilibriaCommand;
 use super::measurements::Measurements;
 use super::memstrata::MemstrataCommand;
@@ -52,17 +53,18 @@ struct Commands {
     multi_clock: MultiClockCommand,
     mtat: MtatCommand,
     memstrata: MemstrataCommand,
+    emt: EmtCommand,
 }
 
 impl Commands {
-    /// Names, titles and parts, in the order of the page. EMT runs in Python.
+    /// Names, titles and parts, in the order of the page.
     fn papers(&self) -> [(&'static str, &'static str, Vec<PaperPart<'_>>); 5] {
         [
             ("equilibria", "Equilibria", self.equilibria.parts()),
             ("multi-clock", "MULTI-CLOCK (HPCA 2022)", self.multi_clock.parts()),
             ("mtat", "MTAT (Middleware 2025)", self.mtat.parts()),
             ("memstrata", "Memstrata (OSDI 2024)", self.memstrata.parts()),
-            ("emt", "EMT", Vec::new()),
+            ("emt", "EMT", self.emt.parts()),
         ]
     }
 }
@@ -75,6 +77,7 @@ impl AllCommand {
             multi_clock: MultiClockCommand::below(&self.root, paper()),
             mtat: MtatCommand::below(&self.root, paper()),
             memstrata: MemstrataCommand::below(&self.root, paper()),
+            emt: EmtCommand::below(&self.root, paper()),
         };
         let papers = commands.papers();
         self.check_names(papers.iter().flat_map(|(.., parts)| parts))?;
@@ -155,6 +158,7 @@ mod tests {
             multi_clock: MultiClockCommand::below(&root, paper()),
             mtat: MtatCommand::below(&root, paper()),
             memstrata: MemstrataCommand::below(&root, paper()),
+            emt: EmtCommand::below(&root, paper()),
         }
     }
 

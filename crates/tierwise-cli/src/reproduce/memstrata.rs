@@ -88,7 +88,10 @@ impl MemstrataCommand {
 
     /// The paper's parts.
     pub fn parts(&self) -> Vec<PaperPart<'_>> {
-        self.figures.iter().map(|&number| self.part(number)).collect()
+        let figures = self.figures.iter().map(|&number| self.part(number));
+        // It belongs to no figure.
+        let all = self.figures.len() == FIGURES.len();
+        figures.chain(all.then(|| super::cpu::memstrata(&self.mixes))).collect()
     }
 
     fn part(&self, number: u32) -> PaperPart<'_> {
@@ -260,6 +263,7 @@ fn classifier() -> Result<Findings, Failure> {
         ("accuracy on families left out", "/families_left_out_together/all/accuracy"),
         ("accuracy of the ratio alone", "/families_left_out_together/ratio_alone/accuracy"),
         ("r squared of L3 miss latency with miss ratio", "/fit/r_squared"),
+        ("r squared of MPKI with slowdown", "/fit/mpki_r_squared"),
     ];
     let found: Vec<f64> = rows.iter().map(|(_, place)| figure(place).unwrap_or(f64::NAN)).collect();
     let paper = "section 4.2: 100 % in training, 88 % in validation, 63 % by MPKI alone; figure 9: \
@@ -270,7 +274,8 @@ fn classifier() -> Result<Findings, Failure> {
     sheet.rows = cells.map(|((what, _), n)| vec![(*what).to_owned(), format!("{n:.3}")]).collect();
     let percent = found[..3].iter().map(|share| 100.0 * share).collect();
     let why = "the manifest does not have it";
-    let here = vec![Here::numbers(percent, why), Here::numbers(vec![found[3]], why)];
+    let figures = [percent, vec![found[3]], vec![found[4]]];
+    let here = figures.map(|figures| Here::numbers(figures, why)).to_vec();
     Ok(Findings::sheet(sheet, here))
 }
 

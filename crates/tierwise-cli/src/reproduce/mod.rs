@@ -2,6 +2,8 @@
 
 mod all;
 mod claims;
+mod cpu;
+mod emt;
 mod equilibria;
 mod figure;
 mod measurements;
@@ -38,6 +40,7 @@ enum Paper {
     Equilibria(equilibria::EquilibriaCommand),
     Mtat(mtat::MtatCommand),
     Memstrata(memstrata::MemstrataCommand),
+    Emt(emt::EmtCommand),
     All(all::AllCommand),
 }
 
@@ -48,6 +51,7 @@ impl Reproduce {
             Paper::Equilibria(paper) => paper.execute(),
             Paper::Mtat(paper) => paper.execute(),
             Paper::Memstrata(paper) => paper.execute(),
+            Paper::Emt(paper) => paper.execute(),
             Paper::All(papers) => papers.execute(),
         }
     }

@@ -155,6 +155,7 @@ impl MtatCommand {
                 jobs: 1 + LOADS.len() * POLICIES.len(),
                 measure: Box::new(|m| self.figure_9(m)),
             },
+            super::cpu::mtat(&self.scenarios),
         ]
     }
 

@@ -4,6 +4,7 @@
 mod autonuma;
 mod autotiering_cpm;
 mod autotiering_opm;
+mod emt;
 mod fault_tiering;
 pub(crate) mod hot_threshold;
 mod kernel_tiering;
@@ -16,6 +17,7 @@ mod tpp;
 use autonuma::AutoNuma;
 use autotiering_cpm::AutoTieringCpm;
 use autotiering_opm::AutoTieringOpm;
+use emt::Emt;
 use kernel_tiering::KernelTiering;
 use tpp::Tpp;
 
@@ -38,6 +40,11 @@ pub const TABLE: &[StageRow<dyn Policy>] = &[
         name: "autotiering-opm",
         summary: "hint faults on all pages; demotes the least accessed to make room",
         build: |section, ctx| Ok(Box::new(AutoTieringOpm::build(section, ctx)?)),
+    },
+    StageRow {
+        name: "emt",
+        summary: "sums up the hotness of a page's objects; demotes cold pages for hot slow ones",
+        build: |section, ctx| Ok(Box::new(Emt::build(section, ctx)?)),
     },
     StageRow {
         name: "kernel-tiering",

@@ -94,6 +94,10 @@ impl InFlightCopies {
     }
 }
 
+/// The old objects for each new one at which CPython's collector looks at all (`gc_should_collect`,
+/// `long_lived_pending` against `long_lived_total / 4`).
+const NEW_PART: u64 = 4;
+
 impl SimulatedHost {
     pub(super) fn execute(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) {
         self.signals = plan.signals;
@@ -344,6 +348,24 @@ impl SimulatedHost {
         if samples > 0.0 {
             self.charge_stall(i, samples * self.costs.sample_ns);
             self.background(samples * self.costs.sample_read_ns);
+        }
+        if self.signals.objects && self.workloads[i].done >= 1.0 {
+            self.charge_objects(i);
+        }
+    }
+
+    /// Charges the sample of a workload's objects, and their marking while it finds many new ones:
+    /// CPython's collector looks at all objects once those that survived since the last time are a
+    /// quarter of them, and EMT marks when the collector does (section 5.1).
+    fn charge_objects(&mut self, i: usize) {
+        let objects = self.workloads[i].window.objects;
+        // The thread that takes the sample decides at once.
+        self.attention = true;
+        self.background(objects as f64 * self.costs.sample_object_ns);
+        let marked = self.workloads[i].marked_objects;
+        if objects > 0 && objects >= marked + marked / NEW_PART {
+            self.workloads[i].marked_objects = objects;
+            self.charge_stall(i, objects as f64 * self.costs.mark_object_ns);
         }
     }
 

@@ -10,7 +10,7 @@ pub mod reference;
 pub mod regions;
 pub mod sampler;
 
-use tierwise_core::observe::{DamonAttrs, Observation, PageCount, Signals};
+use tierwise_core::observe::{DamonAttrs, ObjectHotness, Observation, PageCount, Signals};
 use tierwise_core::units::{PageId, TierId};
 use tierwise_trace::{Allocation, PageBacking};
 
@@ -138,6 +138,9 @@ impl Monitors {
         if signals.exact_counts {
             count(workload, from, to, observation);
         }
+        if signals.objects && to >= 1.0 {
+            sample_objects(workload, observation);
+        }
         if signals.regions.is_some() {
             self.regions.note(workload, from, to, |local| workload.page(local));
         }
@@ -190,6 +193,20 @@ impl Monitors {
         }
     }
 }
+
+/// Reports a workload's objects at the end of its window: a sample of EMT's.
+fn sample_objects(workload: &Workload, observation: &mut Observation) {
+    observation.object_samples += 1;
+    for heat in &workload.window.object_heat {
+        if let Some(page) = workload.page(heat.page) {
+            let hotness = f64::from(heat.hotness) / OBJECT_HEAT_PARTS;
+            observation.object_heat.push(ObjectHotness { page, hotness });
+        }
+    }
+}
+
+/// A trace counts the hotness of objects in sixteenths.
+const OBJECT_HEAT_PARTS: f64 = 16.0;
 
 /// Exact counts of the accesses after `from` and not after `to`, rounded down; the rest is reported
 /// with the accesses that follow, because shares of a window add up.

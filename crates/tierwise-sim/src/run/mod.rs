@@ -1,6 +1,7 @@
 //! Runs one recipe on one scenario.
 
 mod alone;
+mod decision;
 mod fit;
 mod memory_mode;
 mod oracle;
@@ -20,6 +21,7 @@ use tierwise_core::world::World;
 use tierwise_driver::{Driver, Observer, RoundMode};
 
 pub use alone::{alone, enough_slow};
+pub use decision::{DecisionCost, decision_cost};
 pub use memory_mode::memory_mode;
 pub use prepare::Prepared;
 pub use profile::{ProfileFile, ProfilePoint, read_profile};

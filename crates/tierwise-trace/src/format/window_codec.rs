@@ -5,7 +5,7 @@
 //! the memory that a damaged length can make the reader allocate.
 
 use super::varint::{Cursor, put, unzigzag, zigzag};
-use crate::{Allocation, PageAccess, PageBacking, ThreadShare, Window};
+use crate::{Allocation, ObjectHeat, PageAccess, PageBacking, ThreadShare, Window};
 
 /// The largest page: 1 GiB of 4 KiB base pages.
 const MAX_ORDER: u8 = 18;
@@ -37,6 +37,18 @@ pub fn encode(window: &Window, pages: u64, out: &mut Vec<u8>) -> Result<(), Stri
         put(out, mark.len() as u64);
         out.extend_from_slice(mark.as_bytes());
     }
+    encode_objects(window, allocated, out)
+}
+
+/// Of a source that follows no objects nothing is stored, as before there were such sources.
+fn encode_objects(window: &Window, allocated: u64, out: &mut Vec<u8>) -> Result<(), String> {
+    if window.objects == 0 && window.object_heat.is_empty() {
+        return Ok(());
+    }
+    put(out, window.objects);
+    put(out, window.object_heat.len() as u64);
+    encode_pages("object heat", window.object_heat.iter().map(|h| h.page), allocated, out)?;
+    window.object_heat.iter().for_each(|h| put(out, u64::from(h.hotness)));
     Ok(())
 }
 
@@ -144,7 +156,26 @@ pub fn decode(bytes: &[u8], pages: u64, window: &mut Window) -> Result<(), Strin
         let name = std::str::from_utf8(cursor.bytes(length)?);
         window.marks.push(name.map_err(|e| format!("a mark's name: {e}"))?.to_owned());
     }
+    if cursor.remaining() > 0 {
+        decode_objects(cursor, allocated, window)?;
+    }
     cursor.finish()
+}
+
+fn decode_objects(
+    cursor: &mut Cursor<'_>,
+    allocated: u64,
+    window: &mut Window,
+) -> Result<(), String> {
+    window.objects = cursor.take()?;
+    let length = cursor.take()?;
+    let length = bounded(length, 2, cursor)?;
+    let heat = &mut window.object_heat;
+    decode_pages(cursor, length, allocated, |page| heat.push(ObjectHeat { page, hotness: 0 }))?;
+    for heat in heat.iter_mut() {
+        heat.hotness = cursor.take_as()?;
+    }
+    Ok(())
 }
 
 /// Refuses a list that the bytes left cannot hold.

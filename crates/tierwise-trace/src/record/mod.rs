@@ -54,6 +54,8 @@ pub struct RecordOptions {
     pub marks: Option<PathBuf>,
     /// The number of instructions after whose window the program is stopped; `None` for no limit.
     pub max_instructions: Option<u64>,
+    /// True to follow the reference counts of a CPython program's objects.
+    pub objects: bool,
 }
 
 impl RecordOptions {
@@ -71,6 +73,7 @@ impl RecordOptions {
             qemu: None,
             marks: None,
             max_instructions: None,
+            objects: false,
         }
     }
 }

@@ -183,6 +183,9 @@ impl Run<'_> {
             ",window={},llc_bytes={},llc_ways={}",
             options.window_instructions, options.llc.size_bytes, options.llc.ways
         ));
+        if options.objects {
+            plugin.push(",objects=on");
+        }
         let marks = std::path::absolute(marks).map_err(RecordError::system("marks FIFO"))?;
         Command::new(self.qemu)
             .args(["-plugin".as_ref(), plugin.as_os_str(), "-0".as_ref(), &resolved.argv0])
@@ -314,6 +317,7 @@ fn renumber(window: &mut Window, first: u64) -> Result<(), RecordError> {
     };
     window.allocations.iter_mut().try_for_each(|allocation| moved(&mut allocation.page))?;
     window.accesses.iter_mut().try_for_each(|access| moved(&mut access.page))?;
+    window.object_heat.iter_mut().try_for_each(|heat| moved(&mut heat.page))?;
     window.unmaps.iter_mut().try_for_each(moved)
 }
 

@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::RecordError;
-use crate::{Allocation, PageAccess, PageBacking, ThreadShare, Window};
+use crate::{Allocation, ObjectHeat, PageAccess, PageBacking, ThreadShare, Window};
 
 /// The version of the messages, as in recorder/plugin/wire.h.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The longest path of a program (`PATH_MAX`).
 const MAX_PATH_BYTES: u32 = 4096;
@@ -55,7 +55,7 @@ pub(super) fn read_hello(input: &mut impl Read) -> Result<(), RecordError> {
     if &hello[..4] != b"TWRH" || u32_at(&hello, 4) != VERSION {
         return Err(RecordError::Wire {
             found: format!("{:?}, version {}", &hello[..4].escape_ascii(), u32_at(&hello, 4)),
-            expected: "TWRH, version 2",
+            expected: "TWRH, version 3",
         });
     }
     Ok(())
@@ -101,9 +101,10 @@ fn read_whole(input: &mut impl Read, window: &mut Window) -> Result<WireMessage,
             });
         }
     };
-    let lengths: [u8; 16] = read_array(input).map_err(failed())?;
+    let lengths: [u8; 24] = read_array(input).map_err(failed())?;
     window.clear();
     window.instructions = u64_at(&start, 8);
+    window.objects = u32_at(&lengths, 20).into();
     read_threads(input, u32_at(&lengths, 0), window)?;
     read_lists(input, &lengths, window).map_err(failed())?;
     sort(window);
@@ -138,7 +139,7 @@ fn read_threads(input: &mut impl Read, count: u32, window: &mut Window) -> Resul
 }
 
 /// Reads the lists that follow the threads.
-fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) -> io::Result<()> {
+fn read_lists(input: &mut impl Read, lengths: &[u8; 24], window: &mut Window) -> io::Result<()> {
     for _ in 0..u32_at(lengths, 4) {
         let bytes: [u8; 16] = read_array(input)?;
         window.allocations.push(Allocation {
@@ -164,6 +165,11 @@ fn read_lists(input: &mut impl Read, lengths: &[u8; 16], window: &mut Window) ->
     for _ in 0..u32_at(lengths, 12) {
         let bytes: [u8; 4] = read_array(input)?;
         window.unmaps.push(u32_at(&bytes, 0));
+    }
+    for _ in 0..u32_at(lengths, 16) {
+        let bytes: [u8; 8] = read_array(input)?;
+        let heat = ObjectHeat { page: u32_at(&bytes, 0), hotness: u32_at(&bytes, 4) };
+        window.object_heat.push(heat);
     }
     Ok(())
 }
@@ -208,7 +214,7 @@ mod tests {
     fn window_of(thread: u32) -> Vec<u8> {
         let mut bytes = b"TWRW\0\0\0\0".to_vec();
         bytes.extend(100_u64.to_le_bytes());
-        [1_u32, 0, 0, 0, thread, 0].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
+        [1_u32, 0, 0, 0, 0, 0, thread, 0].iter().for_each(|n| bytes.extend(n.to_le_bytes()));
         bytes.extend(100_u64.to_le_bytes());
         bytes
     }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use tierwise_trace::reader::TraceReader;
 use tierwise_trace::writer::{TraceWriter, WriterOptions};
 use tierwise_trace::{
-    Allocation, Header, PageAccess, PageBacking, ThreadShare, TraceError, Window, WindowSource,
+    Allocation, Header, ObjectHeat, PageAccess, PageBacking, ThreadShare, TraceError, Window,
+    WindowSource,
 };
 
 /// A header for tests.
@@ -85,6 +86,10 @@ fn realise(plan: Plan, present: &mut Vec<u32>, next: &mut u32) -> Window {
         }
         window.accesses.sort_by_key(|access| access.page);
         window.accesses.dedup_by_key(|access| access.page);
+        let heated = window.accesses.iter().filter(|access| access.loads % 2 == 1);
+        let heat = |a: &PageAccess| ObjectHeat { page: a.page, hotness: a.stores };
+        window.object_heat = heated.map(heat).collect();
+        window.objects = u64::from(window.object_heat.len() as u32 * 3);
     }
     for index in plan.unmapped {
         if !present.is_empty() {

@@ -21,6 +21,13 @@ pub const VALIDATIONS: &[Claim] = &[
                 node copies for 2.7 s at its own pace of 444,000 pages a second; the mean of ten \
                 seconds is at most 273,613",
     },
+    Claim {
+        place: "figure 6",
+        what: "A's promotion is throttled while it is above its protection",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
 ];
 
 const NO_CAP: &str = "TPP keeps no cap here, so A does not thrash under it; the same table has \
@@ -213,6 +220,13 @@ pub const STACKED: &[Claim] = &[
         what: "fast % of SparkBench: more on Equilibria than on Linux",
         paper: Published::Order,
         unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "V-C, figure 7",
+        what: "what its upper bound costs SparkBench",
+        paper: Published::NotAbove(0.3),
+        unit: " %",
         cause: "",
     },
 ];

@@ -1,5 +1,7 @@
 //! What a paper states, what was measured here, and the verdict, which follows from stated rules.
 
+pub mod cpu;
+pub mod emt;
 pub mod equilibria;
 pub mod memstrata;
 pub mod mtat;

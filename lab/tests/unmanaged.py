@@ -21,10 +21,10 @@ TENANT_HOT_MIB = 96
 # Seconds of idleness. An emulated program accesses its hot part several times a second.
 IDLE_S = 4
 LIMIT_S = 300
-# In a timed guest: an owner that works on one half of its memory at a time, for some six seconds
+# In a timed guest: an owner that works on one half of its memory at a time, for some three seconds
 # of CPU time if it is fast. Its other half is idle meanwhile.
 OWNER_MIB = 32
-OWNER_OPERATIONS = 100_000_000
+OWNER_OPERATIONS = 50_000_000
 OWNER_IDLE_S = 1
 WANTING_MIB = 48
 # Several intervals of idleness: if memory is short, the first is demoted after two.
@@ -154,9 +154,12 @@ def _seconds_on_other_half(
         guest.wait_until(lambda: owner.truth().phase >= phase, LIMIT_S, daemon.printed, 0.01)
         return processor_seconds(owner.pid)
 
-    began = begins(1)
+    guest.wait_until(lambda: "steers the kernel" in daemon.printed(), LIMIT_S, daemon.printed)
+    # The half that is idle for all of the next phase.
+    phase = owner.truth().phase + 2
+    began = begins(phase)
     at_start = owner.hot().share(0)
-    took = begins(2) - began
+    took = begins(phase + 1) - began
     at_end = owner.cold().share(0)
     assert daemon.running(), f"tierwised ended: {daemon.printed()}"
     for program in (daemon, tenant, owner, ballast):

@@ -143,6 +143,8 @@ pub fn sample() -> Vec<Window> {
         accesses: vec![access(0, [5, 4, 3, 2], 0, 0), access(2, [64, 0, 64, 0], 1, 0)],
         unmaps: vec![1],
         marks: vec!["load".into()],
+        objects: 7,
+        object_heat: vec![ObjectHeat { page: 2, hotness: 24 }],
     };
     let second = Window {
         instructions: 990,

@@ -144,9 +144,7 @@ def _seconds_on_other_half(
         operations=OWNER_OPERATIONS,
     )
     ballast = guest.ballast(LEFT_MIB - OWNER_MIB)
-    tenant = guest.stairs(
-        tenants, mib=WANTING_MIB, hot_mib=WANTING_MIB, node=1, pattern="fixed"
-    )
+    tenant = guest.stairs(tenants, mib=WANTING_MIB, hot_mib=WANTING_MIB, node=1, pattern="fixed")
     daemon = guest.tierwised(_config(guest, idle_s, steer=True))
 
     def begins(phase: int) -> float:

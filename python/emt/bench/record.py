@@ -10,6 +10,7 @@ In the emulator it is the program itself: `python record.py --step WORKLOAD`.
 
 from __future__ import annotations
 
+import importlib
 import os
 import shlex
 import subprocess
@@ -46,9 +47,8 @@ def run_steps(workload: str) -> None:
     """Builds the workload and repeats its step until the recorder ends the program."""
     sys.path.insert(0, str(ROOT / "recorder" / "workloads"))
     import workloads
-    from marks import Marks
 
-    marks = Marks()
+    marks = importlib.import_module("marks").Marks()
     make = workloads.WORKLOADS[workload]
     step = workloads._sql(**SQL[workload]) if workload in SQL else make()
     marks.phase("run")

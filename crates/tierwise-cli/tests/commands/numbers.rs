@@ -107,6 +107,7 @@ const ROWS: &[Row] = &[
     row(&["reproduce", "mtat"], "--seeds", &[], Refused),
     row(&["reproduce", "memstrata"], "--seed", &[], Allowed),
     row(&["reproduce", "memstrata"], "--figures", &[], Refused),
+    row(&["reproduce", "emt"], "--seed", &[], Allowed),
     row(&["reproduce", "all"], "--seed", &[], Allowed),
     row(RECORD, "--window", PROGRAM, Refused),
     row(RECORD, "--llc", PROGRAM, Refused),

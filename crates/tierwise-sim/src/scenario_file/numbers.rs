@@ -50,6 +50,8 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("costs", "hint_fault_ns", Some(("\"1us\"", "1000"))),
     ("costs", "sample_ns", Some(("-5", "5"))),
     ("costs", "sample_read_ns", Some(("-5", "5"))),
+    ("costs", "mark_object_ns", Some(("-5", "5"))),
+    ("costs", "sample_object_ns", Some(("-5", "5"))),
     ("costs", "migrate_page_ns", Some(("\"2us\"", "2000"))),
     ("costs", "copy_bytes_per_ns", Some(("-5", "5"))),
     ("workload", "start_s", SECONDS),

@@ -55,8 +55,9 @@ impl Groups {
         self.tree_of(name).copied().flatten()
     }
 
+    /// The lowest tree: a tenant may be below another.
     fn tree_of(&self, name: &[u8]) -> Option<&Option<TenantId>> {
-        self.lengths.iter().find_map(|&length| {
+        self.lengths.iter().rev().find_map(|&length| {
             let ends = name.get(length).is_none_or(|&byte| byte == b'/');
             name.get(..length).filter(|_| ends).and_then(|above| self.trees.get(above))
         })
@@ -72,6 +73,18 @@ mod tests {
 
     use super::*;
     use crate::migrate::page_cache::mglru::below;
+
+    #[test]
+    fn lowest_tree_names_the_owner() {
+        let (roots, mut groups) = (Roots::default(), Groups::default());
+        groups.add_tree_of(&roots, &roots.cgroup.join("shop"), TenantId(0));
+        groups.add_tree_of(&roots, &roots.cgroup.join("shop/db"), TenantId(1));
+        groups.add_tree(&roots, &roots.cgroup.join("web"));
+        let owner = |name: &[u8]| groups.owner(name).map(|tenant| tenant.0);
+        assert_eq!(owner(b"/shop/db/replica"), Some(1));
+        assert_eq!(owner(b"/shop/dbx"), Some(0));
+        assert_eq!([owner(b"/web"), owner(b"/sho")], [None, None]);
+    }
 
     proptest! {
         #[test]

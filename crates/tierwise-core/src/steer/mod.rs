@@ -424,6 +424,10 @@ impl Steering {
         let is_certain = is_fresh && !self.counts_again(now, reading);
         if self.is_in_series() {
             self.counting = self.counting.saturating_add(reading.counting);
+            if is_fresh {
+                let for_all = self.threshold_for_all().min(self.bounds().1);
+                self.threshold = self.threshold.max(for_all);
+            }
         }
         let found = self.follow_counters(now, reading);
         let conditions = Conditions {
@@ -529,17 +533,30 @@ impl Steering {
 
     /// The first threshold of a series of passes, and the longest.
     fn bounds(&self) -> (Duration, Duration) {
-        let divisor = if self.gap.is_short() { HOTTER } else { 1 };
-        let bound = |idle: Duration| (idle / divisor).clamp(MIN_THRESHOLD, MAX_THRESHOLD);
         let free = (MAX_THRESHOLD, MAX_THRESHOLD);
-        // The second generation of a count may be late, and a count that is repeated takes two
-        // gaps. A page idle for three was so before.
-        let gap = self.gap.time();
-        let of_gap = |idle: Duration| if idle < 3 * gap { idle.min(gap) } else { idle };
         let Some((shortest, longest)) = self.victims.idle else { return free };
-        let for_all = self.idle_for_all.map_or(MIN_THRESHOLD, |idle| bound(of_gap(idle)));
-        let longest = bound(longest);
-        (bound(of_gap(shortest)).max(for_all).min(longest), longest)
+        let longest = self.bound(longest);
+        let shortest = self.bound(self.of_gap(shortest)).max(self.threshold_for_all());
+        (shortest.min(longest), longest)
+    }
+
+    /// The threshold where enough pages are idle to make way for all slow ones; the smallest where
+    /// they are not.
+    fn threshold_for_all(&self) -> Duration {
+        self.idle_for_all.map_or(MIN_THRESHOLD, |idle| self.bound(self.of_gap(idle)))
+    }
+
+    /// The threshold for victims that were idle for so long.
+    fn bound(&self, idle: Duration) -> Duration {
+        let divisor = if self.gap.is_short() { HOTTER } else { 1 };
+        (idle / divisor).clamp(MIN_THRESHOLD, MAX_THRESHOLD)
+    }
+
+    /// The second generation of a count may be late, and a count that is repeated takes two gaps. A
+    /// page idle for three was so before.
+    fn of_gap(&self, idle: Duration) -> Duration {
+        let gap = self.gap.time();
+        if idle < 3 * gap { idle.min(gap) } else { idle }
     }
 }
 

@@ -196,6 +196,22 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
 }
 
 #[test]
+fn idleness_found_within_a_series_lengthens_the_threshold() {
+    let mut steering = Steering::new(COSTS);
+    // As many pages are idle as the tenants have slow ones: for 0.3 s when the series starts.
+    let counted = |ms, candidates, poisoned| {
+        let slow = Pages(40_000 - candidates);
+        KernelReading { slow, candidates, poisoned, promoted: candidates, ..idle(ms, 45_000) }
+    };
+    let first = steering.update(second(0), &counted(300, 0, 0), true);
+    assert_eq!((first.scans, first.threshold), (true, LONG_GAP));
+    steering.update(second(1), &counted(300, 10_000, 40_000), false);
+    assert!(!steering.update(second(2), &counted(300, 20_000, 40_000), false).scans);
+    let next = steering.update(second(3), &counted(3000, 20_000, 40_000), true);
+    assert_eq!((next.scans, next.threshold), (true, MAX_THRESHOLD));
+}
+
+#[test]
 fn few_candidates_lengthen_the_threshold() {
     // An eighth of 50,000 victims are enough.
     assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [100, 200, 400, 800, 800]);

@@ -339,6 +339,7 @@ impl Daemon {
     }
 
     fn refuse_steering(&mut self, problem: &LinuxError) {
+        self.world.set_max_wait(MAX_WAIT);
         if self.steering.refusal.is_news() {
             let line =
                 format!("moves pages itself, because the kernel cannot be steered: {problem}");
@@ -424,7 +425,13 @@ impl Daemon {
     /// Reads the kernel's counters once per interval, and sets the course that follows from them.
     pub(super) fn steer(&mut self) {
         self.follow_limits();
-        let Some(steered) = &mut self.steering.active else { return };
+        let Some(steered) = &mut self.steering.active else {
+            if self.activity.mode == DaemonMode::Steer {
+                // Access monitoring ends within milliseconds, and the tenants' programs run.
+                self.world.set_max_wait(SCAN_INTERVAL);
+            }
+            return;
+        };
         self.world.set_max_wait(steered.until_due());
         if steered.until_due() > Duration::ZERO {
             return;

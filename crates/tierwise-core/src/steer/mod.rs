@@ -127,6 +127,17 @@ const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// (`MAX_LRU_BATCH`).
 const ENOUGH_COPIES: Pages = Pages(256);
 
+/// The time after which a scan that should have begun is late: the kernel may have nothing to
+/// poison, because all slow pages wait for their faults.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Time between two looks for a scan that is late. A reading takes 1.5 ms of an emulated CPU; ten per
+/// second took 0.1 s of a program of ten seconds.
+const LATE_INTERVAL: Duration = Duration::from_millis(300);
+
+/// The time by which a rest may end earlier than the last one: a reading within a scan.
+const EARLIER: Duration = Duration::from_millis(100);
+
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
 
@@ -242,6 +253,8 @@ pub struct Steering {
     /// The pages that may be promoted until then.
     ahead: Pages,
     rest: ScanRest,
+    /// See [`Steering::scan_rests`].
+    rests: Duration,
     /// Pages demoted by order, and the CPU time of that.
     copied: Pages,
     copying: Duration,
@@ -290,6 +303,7 @@ impl Steering {
             promised: Pages(0),
             ahead: Pages(0),
             rest: ScanRest::default(),
+            rests: Duration::ZERO,
             copied: Pages(0),
             copying: Duration::ZERO,
         }
@@ -405,6 +419,12 @@ impl Steering {
         self.room
     }
 
+    /// The time for which the kernel is expected to poison nothing although it is to scan; zero if
+    /// its scan has begun, or may begin now.
+    pub fn scan_rests(&self) -> Duration {
+        self.rests
+    }
+
     /// Handles a reading. `is_fresh` is true if its idle pages were counted since the last reading.
     /// Returns the course.
     pub fn update(&mut self, now: Timestamp, reading: &KernelReading, is_fresh: bool) -> Course {
@@ -459,12 +479,24 @@ impl Steering {
             }
         }
         self.follow_step(step);
+        self.rests = self.rests_until_scan(now, counts, scan);
         self.set_room(
             now,
             reading,
             &PassView { was_on, is_first: step == Step::Started, lost, found },
         );
         self.course()
+    }
+
+    fn rests_until_scan(&self, now: Timestamp, counts: Counts, scan: u64) -> Duration {
+        let begun = self.scanning.present(&counts).poisoned >= scan.max(1);
+        match self.scanning.since() {
+            Some(since) if !begun => {
+                let left = self.rest.left(now).saturating_sub(EARLIER);
+                if left.is_zero() && now.since(since) >= LATE { LATE_INTERVAL } else { left }
+            }
+            _ => Duration::ZERO,
+        }
     }
 
     /// Sets the next pass's threshold, and the part of the pages that it is expected to find hot.

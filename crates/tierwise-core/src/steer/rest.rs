@@ -45,9 +45,14 @@ impl ScanRest {
         self.last = Some((now, poisoned));
     }
 
+    /// The rest that is left.
+    pub(super) fn left(&self, now: Timestamp) -> Duration {
+        self.last.map_or(Duration::ZERO, |(at, _)| self.rest.saturating_sub(now.since(at)))
+    }
+
     /// True if a scan that is switched on now is expected to begin at once.
     pub(super) fn is_over(&self, now: Timestamp) -> bool {
-        self.last.is_none_or(|(at, _)| now.since(at) >= self.rest)
+        self.left(now).is_zero()
     }
 }
 
@@ -72,6 +77,7 @@ mod tests {
         rest.follow(at(40), 9000, 1000, Some(at(16)));
         rest.follow(at(60), 12_000, 1000, Some(at(16)));
         assert!(!rest.is_over(at(107)) && rest.is_over(at(108)));
+        assert_eq!(rest.left(at(78)), Duration::from_secs(3));
         rest.follow(at(65), 12_900, 1000, Some(at(65)));
         assert!(rest.is_over(at(108)), "pages of another process");
         // A scan that begins at once after 2 s shows that the rest is shorter.

@@ -212,6 +212,19 @@ fn idleness_found_within_a_series_lengthens_the_threshold() {
 }
 
 #[test]
+fn scans_that_do_not_begin_are_looked_for_rarely() {
+    let mut steering = Steering::new(COSTS);
+    let mut rests = |ms: u64, poisoned| {
+        let reading = KernelReading { poisoned, slow: Pages(8000), ..idle(500, 45_000) };
+        steering.update(Timestamp(ms * 1_000_000), &reading, ms == 0);
+        steering.scan_rests()
+    };
+    assert_eq!([rests(0, 0), rests(1900, 10)], [Duration::ZERO; 2], "it may begin now");
+    assert_eq!(rests(2000, 10), LATE_INTERVAL, "pages of another process");
+    assert_eq!(rests(2300, 5000), Duration::ZERO, "it has begun");
+}
+
+#[test]
 fn few_candidates_lengthen_the_threshold() {
     // An eighth of 50,000 victims are enough.
     assert_eq!(thresholds(&[6000, 6000, 6000, 6000]), [100, 200, 400, 800, 800]);

@@ -20,6 +20,13 @@ const NO_LIMIT: u64 = 65536;
 /// (`pgdat_free_space_enough`: the more of this and a sixteenth of the node).
 const MUCH_FREE: Bytes = Bytes(1 << 30);
 
+/// The delay of a process's first scan. At a thread's first turn the kernel only notes when the
+/// delay ends (`task_numa_work`). Turns that are left from its run time until then pass within a few
+/// ticks, and the next one comes after a whole scan period of run time (`task_tick_numa`): up to a
+/// second later, because a thread may keep the period of its start. Without a delay the first turn
+/// is the first scan. Processes that use less CPU time than a scan period have no turn.
+const NO_DELAY: u64 = 0;
+
 /// One step towards a course.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KnobStep {
@@ -47,8 +54,7 @@ pub(super) fn steps(course: &Course, limits: &SteeringLimits, mode: u64) -> Vec<
     ];
     if course.scans {
         steps.push(KnobStep::Set(Knob::DemotionEnabled, 1));
-        // The first scan of a process would wait for a second more.
-        steps.push(KnobStep::Set(Knob::ScanDelay, milliseconds(PERIOD)));
+        steps.push(KnobStep::Set(Knob::ScanDelay, NO_DELAY));
         steps.push(KnobStep::Set(Knob::ScanSize, mebibytes(course.chunk)));
     }
     match (course.scans, is_on) {
@@ -113,6 +119,9 @@ mod tests {
             );
             let is_on = mode & MEMORY_TIERING != 0;
             prop_assert_eq!(on.is_some(), scans && !is_on, "on once, and only to scan");
+            let delay = at(&KnobStep::Set(Knob::ScanDelay, NO_DELAY));
+            prop_assert_eq!(delay.is_some(), scans);
+            prop_assert!(delay <= on || on.is_none(), "before the first turn");
             let off = at(&KnobStep::Set(Knob::NumaBalancing, 0));
             let off = off.or(at(&KnobStep::Restore(BALANCING)));
             let stays = is_on && free >= MUCH_FREE.0;

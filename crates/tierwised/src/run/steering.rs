@@ -138,7 +138,7 @@ impl Steered {
             return self.law.age_gap();
         }
         if self.course.scans || self.law.wants_count() {
-            return SCAN_INTERVAL;
+            return self.law.scan_rests().clamp(SCAN_INTERVAL, INTERVAL);
         }
         self.age_at.saturating_duration_since(self.read_at).clamp(INTERVAL, MAX_INTERVAL)
     }

@@ -71,7 +71,7 @@ pub use gap::{FEW_IDLE, LONG_GAP, SHORT_GAP};
 use rest::ScanRest;
 use room::PassView;
 pub use scan::Judgement;
-use scan::{Conditions, Counts, MAX_CANDIDATES, Scanning, Step};
+use scan::{Conditions, Counts, MAX_CANDIDATES, MIN_SLOW, Scanning, Step};
 pub use victims::{
     IdlePages, MANY, MIN_IDLE, MIN_VICTIMS, MOST, PromotionVictims, confirmed, victims,
 };
@@ -388,6 +388,12 @@ impl Steering {
         self.gap.is_in_doubt() || self.scanning.wants_count()
     }
 
+    /// True if the kernel scans for so many slow base pages of the tenants. Without them no count of
+    /// the idle pages can matter.
+    pub fn may_promote(slow: Pages) -> bool {
+        slow >= MIN_SLOW
+    }
+
     /// Returns true within a series of scans. Counts of the idle pages are a part of its cost then.
     pub fn is_in_series(&self) -> bool {
         !self.scanning.is_paused()
@@ -519,7 +525,7 @@ impl Steering {
     /// Handles a count of the idle pages. Returns true if they are to be counted once more before
     /// anything follows from it.
     fn counts_again(&mut self, now: Timestamp, reading: &KernelReading) -> bool {
-        let may_start = reading.slow > Pages(0) && self.scanning.may_start(now);
+        let may_start = Self::may_promote(reading.slow) && self.scanning.may_start(now);
         let again =
             self.gap.follow_count(reading, self.victims, may_start, self.scanning.wants_count());
         if may_start && again {

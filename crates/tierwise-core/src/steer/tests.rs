@@ -141,10 +141,12 @@ fn certain_victims_leave_no_doubt() {
 
 #[test]
 fn nothing_is_counted_again_without_slow_pages() {
-    let mut steering = Steering::new(COSTS);
-    let nothing_slow = KernelReading { slow: Pages(0), ..idle(300, 20_000) };
-    steering.update(second(0), &nothing_slow, true);
-    assert!(!steering.wants_count());
+    for slow in [Pages(0), Pages(255)] {
+        let mut steering = Steering::new(COSTS);
+        let few_slow = KernelReading { slow, ..idle(300, 20_000) };
+        steering.update(second(0), &few_slow, true);
+        assert!(!steering.wants_count() && !Steering::may_promote(slow));
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! promotes and demotes pages by itself, and the daemon sets how much a page must be used to be
 //! promoted (`tierwise_core::steer`). It then monitors nothing and moves nothing itself.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use tierwise_core::steer::{Course, IdlePages, KernelReading, Steering, SteeringCosts};
@@ -48,6 +49,10 @@ const MAX_AGE: Duration = Duration::from_secs(60);
 
 /// The access monitoring source while the daemon steers.
 pub(super) const FOUND_BY_KERNEL: &str = "nothing: the kernel finds the pages to promote";
+
+/// The fastest tier, and all others.
+const FASTEST: Range<usize> = 0..1;
+const SLOWER: Range<usize> = 1..usize::MAX;
 
 /// The reasons for steering, without and with floors and SLOs.
 const UNBOUND: &str = "no tenant has a floor, a cap or an SLO";
@@ -131,22 +136,25 @@ impl Whose {
 }
 
 impl Steered {
-    /// Time between two readings. Nothing follows from one in a pause before the idle pages are
-    /// counted.
-    fn interval(&self) -> Duration {
+    /// Time between two readings while the tenants have so many slow pages. Nothing follows from
+    /// one in a pause before the idle pages are counted, and they are counted for slow pages only.
+    fn interval(&self, slow: Pages) -> Duration {
         if self.aged.is_some() {
             return self.law.age_gap();
         }
         if self.course.scans || self.law.wants_count() {
             return self.law.scan_rests().clamp(SCAN_INTERVAL, INTERVAL);
         }
+        if !Steering::may_promote(slow) {
+            return MAX_INTERVAL;
+        }
         self.age_at.saturating_duration_since(self.read_at).clamp(INTERVAL, MAX_INTERVAL)
     }
 
     /// Time to the next reading. What wakes the daemon meanwhile does not delay it: a generation
     /// that is late shows fewer idle pages.
-    fn until_due(&self) -> Duration {
-        self.interval().saturating_sub(self.read_at.elapsed())
+    fn until_due(&self, world: &LiveWorld) -> Duration {
+        self.interval(held_in(world, SLOWER)).saturating_sub(self.read_at.elapsed())
     }
 
     fn reading(
@@ -172,12 +180,6 @@ impl Steered {
             .first()
             .map_or((Pages(0), Pages(0)), |tier| (tier.watermarks.high, tier.watermarks.promo));
         let kept = fastest(world.withheld()).max(high);
-        let held = |tiers: std::ops::Range<usize>| {
-            let usage = |i: usize| world.usage(TenantId(i as u16)).iter();
-            (0..world.tracker().len())
-                .flat_map(|i| usage(i).skip(tiers.start).take(tiers.len()).copied())
-                .sum()
-        };
         let reading = KernelReading {
             promoted: self.last.promoted,
             candidates: self.last.candidates,
@@ -187,8 +189,8 @@ impl Steered {
             free: free.saturating_sub(kept),
             available: unlisted.saturating_sub(kept),
             restored: promo.saturating_sub(high),
-            held: held(0..1),
-            slow: held(1..usize::MAX),
+            held: held_in(world, FASTEST),
+            slow: held_in(world, SLOWER),
             fast: self.fast.clone(),
             counting,
         };
@@ -211,7 +213,8 @@ impl Steered {
         let after = |due: Instant, cost: Duration| {
             (due.max(now) + cost.div_f64(part)).clamp(now + INTERVAL, now + MAX_AGE)
         };
-        let is_due = self.age_at <= Instant::now() && !self.course.scans;
+        let matters = Steering::may_promote(held_in(world, SLOWER)) || self.aged.is_some();
+        let is_due = matters && self.age_at <= Instant::now() && !self.course.scans;
         let counts = is_due || self.law.wants_count();
         let lists = counts || self.list_at <= Instant::now();
         if !lists {
@@ -432,8 +435,9 @@ impl Daemon {
             }
             return;
         };
-        self.world.set_max_wait(steered.until_due());
-        if steered.until_due() > Duration::ZERO {
+        let until_due = steered.until_due(&self.world);
+        self.world.set_max_wait(until_due);
+        if until_due > Duration::ZERO {
             return;
         }
         steered.read_at = Instant::now();
@@ -466,7 +470,7 @@ impl Daemon {
                 }
                 Ok(())
             });
-        self.world.set_max_wait(steered.until_due());
+        self.world.set_max_wait(steered.until_due(&self.world));
         match read {
             Ok(()) => steered.failed = false,
             Err(e) if !steered.failed => {
@@ -504,6 +508,14 @@ impl Daemon {
 /// later: of 6,000 idle pages of Redis 1,300 were found after a walk of 0.3 ms, not 6.
 fn is_whole(first: Duration, second: Duration) -> bool {
     first.min(second) * WALKS_DIFFER >= first.max(second)
+}
+
+/// What the tenants hold in these tiers.
+fn held_in(world: &LiveWorld, tiers: Range<usize>) -> Pages {
+    let usage = |i: usize| world.usage(TenantId(i as u16)).iter();
+    (0..world.tracker().len())
+        .flat_map(|i| usage(i).skip(tiers.start).take(tiers.len()).copied())
+        .sum()
 }
 
 /// Free memory of the fastest tier.

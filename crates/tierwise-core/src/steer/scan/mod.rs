@@ -88,7 +88,7 @@ pub(super) const MAX_CANDIDATES: u64 = 2;
 
 /// The least slow memory for which the kernel scans, the unit of its rate: looking for a few hot
 /// pages costs more than they do.
-const MIN_SLOW: Pages = super::room::RATE_UNIT;
+pub(super) const MIN_SLOW: Pages = super::room::RATE_UNIT;
 
 /// The longest pass: memory of processes that do not run is not scanned.
 const MAX_PASS: Duration = Duration::from_secs(10);

@@ -1,8 +1,10 @@
 """The daemon as the bench runs it, in the guest: with the CPU weight of its systemd unit."""
 
+import time
 from pathlib import Path
 
 from tierguest import Guest
+from tierguest.cgroup import Cgroup
 from tierguest.configuration import configuration
 from tierguest.daemon import Tierwised
 from tierguest.files import read, write
@@ -18,6 +20,9 @@ INSTALLED = {
     "budget_percent = 10.0": "budget_percent = 1.0",
     "cap_percent = 300.0": "cap_percent = 3.0",
 }
+
+# The daemon's start and its first surveys are over then. An idle guest's clock jumps.
+RUNNING_S = 15
 
 # The job has it beside this package.
 UNIT = "tierwised.service"
@@ -41,6 +46,19 @@ def start_daemon(
     write(group.path / "cpu.weight", _cpu_weight())
     enter = 'echo $$ > "$0" && exec "$@"'
     return guest.tierwised(config, within=["sh", "-c", enter, str(group.path / "cgroup.procs")])
+
+
+def start_running(guest: Guest) -> Tierwised:
+    """Starts the daemon without a tenant, as it is installed, and waits until it only waits."""
+    daemon = start_daemon(guest, [], installed=True)
+    time.sleep(RUNNING_S)
+    return daemon
+
+
+def add_tenant(daemon: Tierwised, group: Cgroup) -> None:
+    """Makes a control group a tenant of a running daemon."""
+    tenant = f'[[tenant]]\nname = "program"\ncgroup = "{group.name}"\n'
+    daemon.reload(f"{daemon.config.read_text()}\n{tenant}")
 
 
 def _cpu_weight() -> int:

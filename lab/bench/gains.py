@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, geometric_mean
 
-from .programs import RUNS
+from .programs import ON_REQUEST, RUNS
 from .table import BOUND, Run
 
 OURS = "tierwise"
@@ -18,7 +18,7 @@ def gains(programs: Mapping[str, Sequence[Run]]) -> tuple[list[str], list[list[s
     """Returns the header and a row per program, worst against no tiering first. A row has the run
     times of each policy, in the order of the runs."""
     ran = {run.policy for runs in programs.values() for run in runs}
-    policies = list(dict.fromkeys(name for name in RUNS if name in ran))
+    policies = list(dict.fromkeys(name for name in (*RUNS, *ON_REQUEST) if name in ran))
     order = sorted(programs, key=lambda name: -(_against_none(programs[name]) or 0.0))
     body = [_row(name, programs[name], policies) for name in order]
     return ["program", *policies, *FIGURES], body

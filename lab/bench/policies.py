@@ -27,6 +27,9 @@ class Policy:
     start: Start
     ballast: bool = True
     """True if the fast node is limited."""
+    running: bool = False
+    """True if the daemon already runs, without a tenant, when the program's work begins; the
+    program's control group then becomes its tenant."""
     end: Callable[[], None] = lambda: None
     """Undoes the changes that outlive the run."""
     settings: Mapping[str, int] = field(default_factory=dict)
@@ -81,6 +84,8 @@ POLICIES = {
     "memtis": Policy(_tierwised("memtis")),
     # The installed configuration: it steers the kernel's tiering, because the tenant has no limit.
     "tierwise": Policy(_tierwised("tierwise", steer=True)),
+    # The same daemon, started before the program's work, as on a host that runs for long.
+    "tierwise-running": Policy(_nothing, running=True),
     # The same recipe without steering: the daemon finds and moves pages itself.
     "tierwise-engine": Policy(_tierwised("tierwise")),
 }

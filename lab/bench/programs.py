@@ -172,7 +172,12 @@ STANDARD = (
 )
 
 # Programs with a long variant, and the argument that is their amount of work.
-AMOUNTS = {"stairs": "operations=50000000", "graph": "28", "redis": "requests=800000"}
+AMOUNTS = {
+    "stairs": "operations=50000000",
+    "graph": "28",
+    "redis": "requests=800000",
+    "xsbench": "2200000",
+}
 
 
 def _longer(program: Program, amount: str) -> Program:
@@ -214,6 +219,8 @@ RUNS = (
     "first-touch",
     "tierwise",
 )
+# They run if --runs names them.
+ON_REQUEST = ("tierwise-running",)
 # Those of RUNS that need a program which the lab does not have.
 NEED_MEMTIERD = ("memtierd-age", "memtierd-heat")
 

@@ -15,6 +15,7 @@ from tierguest.program import Program as Process
 from tierguest.wait import wait_until
 
 from .course import Course, node_mib, watermarks_mib
+from .daemon import add_tenant, start_running
 from .hosts import prepare
 from .kdamonds import Kdamonds
 from .measure import Counts, counts, run_seconds
@@ -84,10 +85,13 @@ def _one(
     at_start = group.on_nodes()
     threads = run_seconds(group.processes())
     truth = guest.truth()
-    before = counts(truth, kdamonds, [])
+    running = start_running(guest) if policy.running else None
+    before = counts(truth, kdamonds, [running.pid] if running else [])
     course = Course(group, truth, kdamonds)
     worker = _go(guest, program, filled)
-    daemon = policy.start(guest, group, filled.pid)
+    if running:
+        add_tenant(running, group)
+    daemon = running or policy.start(guest, group, filled.pid)
     try:
         with course:
             status = worker.wait(WORK_S)

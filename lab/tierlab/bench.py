@@ -16,7 +16,15 @@ from typing import Any
 
 from bench import picture
 from bench.gains import gains, mean_ratio
-from bench.programs import HOSTS, NEED_MEMTIERD, PROGRAMS, RUNS, STANDARD, Program
+from bench.programs import (
+    HOSTS,
+    NEED_MEMTIERD,
+    ON_REQUEST,
+    PROGRAMS,
+    RUNS,
+    STANDARD,
+    Program,
+)
 from bench.recording import Recording, tierwise
 from bench.table import BOUND, HEADER, Run, about, aligned, markdown, rows, spread
 
@@ -148,8 +156,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def runs(text: str) -> list[str]:
     """Returns the policies of a list with commas. Raises ArgumentTypeError for an unknown one."""
     found = text.split(",")
-    if unknown := [name for name in found if name not in RUNS]:
-        known = ", ".join(dict.fromkeys(RUNS))
+    if unknown := [name for name in found if name not in (*RUNS, *ON_REQUEST)]:
+        known = ", ".join(dict.fromkeys((*RUNS, *ON_REQUEST)))
         raise argparse.ArgumentTypeError(f"no policy is named {unknown[0]!r}; there are {known}")
     return found
 

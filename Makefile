@@ -1,7 +1,9 @@
 # The two commands to know: `make run` and `make test`. `make help` lists the others.
 
 CARGO ?= cargo
-TIERWISE := target/release/tierwise
+# Cargo builds where CARGO_TARGET_DIR says, if it is set.
+BUILT := $(abspath $(or $(CARGO_TARGET_DIR),target))
+TIERWISE := $(BUILT)/release/tierwise
 PYTHON ?= python3
 # Given to the lab's guests, without symbols: a guest's disk is in memory.
 TESTED := target/lab-tested
@@ -206,7 +208,7 @@ bench: needs-cargo
 	scripts/bench/run.sh
 
 record: build recorder
-	cd recorder/workloads && TIERWISE=$(CURDIR)/$(TIERWISE) python3 record_all.py
+	cd recorder/workloads && TIERWISE=$(TIERWISE) python3 record_all.py
 
 needs-cargo:
 	@scripts/setup.sh rust

@@ -512,9 +512,9 @@ impl Steering {
                 self.threshold = self.bounds().0;
                 self.share = self.share.max(EXPECTED_SHARE);
             }
-            Step::Ended { took, candidates, poisoned } => {
-                if poisoned >= *CHUNK.start() {
-                    self.share = (candidates as f64 / poisoned as f64).min(1.0);
+            Step::Ended { took, candidates, scanned } => {
+                if scanned >= *CHUNK.start() {
+                    self.share = (candidates as f64 / scanned as f64).min(1.0);
                 }
                 self.follow_candidates(took, candidates);
             }

@@ -228,8 +228,9 @@ impl Conditions {
 pub(super) enum Step {
     /// The first of a series of passes starts.
     Started,
-    /// A pass has ended after the time `took` with so many candidates of so many poisoned pages.
-    Ended { took: Duration, candidates: u64, poisoned: u64 },
+    /// A pass has ended after the time `took` with so many candidates of so many pages, which it
+    /// poisoned or which waited for the faults of an earlier one.
+    Ended { took: Duration, candidates: u64, scanned: u64 },
     /// The series or the pause continues, or the series ends.
     None,
 }
@@ -489,7 +490,10 @@ impl Scanning {
         }
         let (first, series, took) = (*first, *series, now.since(*since));
         self.state = State::Judge { first, pass, took, series };
-        Step::Ended { took, candidates: pass.candidates, poisoned: pass.poisoned }
+        // Processes that have ended left pages that seem to wait.
+        let of_tenants = of.slow.0.saturating_add(pass.promoted);
+        let scanned = pass.poisoned.max(waited.min(of_tenants));
+        Step::Ended { took, candidates: pass.candidates, scanned }
     }
 }
 

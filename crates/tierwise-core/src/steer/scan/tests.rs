@@ -76,6 +76,23 @@ fn waiting_pages_are_not_scanned_again() {
 }
 
 #[test]
+fn waiting_pages_count_as_scanned() {
+    let scanned = |waiting: u64| {
+        let start = Counts { poisoned: 20_000, faults: 20_000 - waiting, ..Counts::default() };
+        let mut scanning = Scanning::new(COSTS);
+        scanning.update(tenth(0), start, &of(400), true);
+        let counts = Counts { poisoned: 20_300, promoted: 250, candidates: 250, ..start };
+        (1..200_u64).find_map(|n| match scanning.update(tenth(n), counts, &of(400), false) {
+            Step::Ended { scanned, .. } => Some(scanned),
+            Step::Started | Step::None => None,
+        })
+    };
+    assert_eq!(scanned(0), Some(300));
+    assert_eq!(scanned(7000), Some(7300));
+    assert_eq!(scanned(15_000), Some(9250), "not more than the tenants have: others have ended");
+}
+
+#[test]
 fn nothing_is_scanned_without_victims() {
     assert!(on(0, &[(900, 0); 20], 20).is_empty());
 }

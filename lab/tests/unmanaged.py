@@ -21,10 +21,10 @@ TENANT_HOT_MIB = 96
 # Seconds of idleness. An emulated program accesses its hot part several times a second.
 IDLE_S = 4
 LIMIT_S = 300
-# In a timed guest: an owner that works on one half of its memory at a time, for some three seconds
-# of CPU time if it is fast. Its other half is idle meanwhile.
+# In a timed guest: an owner that works on one half of its memory at a time, for some two seconds of
+# CPU time if it is fast. Its other half is idle meanwhile.
 OWNER_MIB = 32
-OWNER_OPERATIONS = 50_000_000
+OWNER_OPERATIONS = 25_000_000
 OWNER_IDLE_S = 1
 WANTING_MIB = 48
 # Several intervals of idleness: if memory is short, the first is demoted after two.

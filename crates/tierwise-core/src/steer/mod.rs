@@ -131,8 +131,8 @@ const ENOUGH_COPIES: Pages = Pages(256);
 /// poison, because all slow pages wait for their faults.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Time between two looks for a scan that is late. A reading takes 1.5 ms of an emulated CPU; ten per
-/// second took 0.1 s of a program of ten seconds.
+/// Time between two looks for a scan that is late. A reading takes 1.5 ms of an emulated CPU; ten
+/// per second took 0.1 s of a program of ten seconds.
 const LATE_INTERVAL: Duration = Duration::from_millis(300);
 
 /// The time by which a rest may end earlier than the last one: a reading within a scan.
@@ -388,8 +388,8 @@ impl Steering {
         self.gap.is_in_doubt() || self.scanning.wants_count()
     }
 
-    /// True if the kernel scans for so many slow base pages of the tenants. Without them no count of
-    /// the idle pages can matter.
+    /// True if the kernel scans for so many slow base pages of the tenants. Without them no count
+    /// of the idle pages can matter.
     pub fn may_promote(slow: Pages) -> bool {
         slow >= MIN_SLOW
     }

@@ -198,7 +198,7 @@ fn thresholds(candidates: &[u64]) -> Vec<u128> {
 }
 
 #[test]
-fn idleness_found_within_a_series_lengthens_the_threshold() {
+fn idleness_within_series_lengthens_the_threshold() {
     let mut steering = Steering::new(COSTS);
     // As many pages are idle as the tenants have slow ones: for 0.3 s when the series starts.
     let counted = |ms, candidates, poisoned| {
@@ -214,7 +214,7 @@ fn idleness_found_within_a_series_lengthens_the_threshold() {
 }
 
 #[test]
-fn scans_that_do_not_begin_are_looked_for_rarely() {
+fn late_scans_are_looked_for_rarely() {
     let mut steering = Steering::new(COSTS);
     let mut rests = |ms: u64, poisoned| {
         let reading = KernelReading { poisoned, slow: Pages(8000), ..idle(500, 45_000) };

@@ -21,10 +21,10 @@ const NO_LIMIT: u64 = 65536;
 const MUCH_FREE: Bytes = Bytes(1 << 30);
 
 /// The delay of a process's first scan. At a thread's first turn the kernel only notes when the
-/// delay ends (`task_numa_work`). Turns that are left from its run time until then pass within a few
-/// ticks, and the next one comes after a whole scan period of run time (`task_tick_numa`): up to a
-/// second later, because a thread may keep the period of its start. Without a delay the first turn
-/// is the first scan. Processes that use less CPU time than a scan period have no turn.
+/// delay ends (`task_numa_work`). Turns that are left from its run time until then pass within a
+/// few ticks, and the next one comes after a whole scan period of run time (`task_tick_numa`): up
+/// to a second later, because a thread may keep the period of its start. Without a delay the first
+/// turn is the first scan. Processes that use less CPU time than a scan period have no turn.
 const NO_DELAY: u64 = 0;
 
 /// One step towards a course.

@@ -153,7 +153,7 @@ mod tests {
             follow(&mut settings, &roots, &course(scans, rate), &limits).unwrap();
             shown()
         };
-        let scanning = ["1", "1024", "40", "32", "100", "100", "100", "2"];
+        let scanning = ["1", "1024", "40", "32", "100", "100", "0", "2"];
         assert_eq!(set(false, None, false)[0], before[0], "nothing is to be demoted yet");
         assert_eq!(set(true, None, false), scanning);
         assert_eq!(set(false, Some(Pages(512)), false)[1], "2");

@@ -266,6 +266,11 @@ impl<C: Calls> LiveWorld<C> {
         self.max_wait = max_wait.min(MAX_WAIT);
     }
 
+    /// The longest wait between two rounds.
+    pub fn max_wait(&self) -> Duration {
+        self.max_wait
+    }
+
     /// The machine.
     pub fn host(&self) -> &LinuxHost {
         &self.host

@@ -157,6 +157,7 @@ fn steering_waits_for_the_end_of_monitoring() {
     daemon.steer();
     daemon.round();
     assert!(daemon.world.is_releasing() && daemon.activity.mode == DaemonMode::Steer);
+    assert!(daemon.world.max_wait() < MAX_WAIT, "it steers as soon as monitoring has ended");
     // The daemon answers meanwhile, and waits even if a limit binds.
     assert!(daemon.report_latency("a", 3.0, 1000).ok);
     (0..5).for_each(|_| daemon.steer());
@@ -168,6 +169,7 @@ fn steering_waits_for_the_end_of_monitoring() {
     }
     daemon.steer();
     assert!(daemon.world.is_monitoring() && daemon.activity.manages(), "a limit binds");
+    assert_eq!(daemon.world.max_wait(), MAX_WAIT);
     assert_eq!(fs::read_to_string(scan_size).unwrap(), "100");
     // The limit bound once: the wait has not grown.
     assert!(daemon.report_latency("a", 1.0, 1000).ok);

@@ -114,7 +114,7 @@ def unmanaged_memory_can_be_left_alone(guest: Guest) -> None:
     assert share > 0.95, f"idle memory was demoted: {idle.describe()}; {daemon.printed()[-1500:]}"
 
 
-@test(boot="timed", needs=("tierwised",), timeout_s=900)
+@test(boot="timed", needs=("tierwised",), timeout_s=900, measures=True)
 def owners_cost_of_the_way_back(guest: Guest) -> None:
     """What it costs an owner of idle memory that this memory made room for a tenant: CPU seconds
     of the same work on memory that stayed, and on memory that was demoted while it was idle."""

@@ -56,8 +56,13 @@ def tests() -> "list[Test]":
 
 def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Group]:
     """Returns the guests to boot for the tests whose name contains `wanted`, on these kernels; with
-    `smoke` only for the few tests of each part's basic function."""
-    chosen = [test for test in tests() if wanted in test.name and (test.smoke or not smoke)]
+    `smoke` only for the few tests of each part's basic function. Tests that measure take minutes of
+    a timed guest, and are left out if all are wanted."""
+    chosen = [
+        test
+        for test in tests()
+        if wanted in test.name and (test.smoke or not smoke) and (wanted or not test.measures)
+    ]
     if not chosen:
         raise LabError(
             f"--filter {wanted}: no test has that in its name; `python3 -m tierlab list` names them"

@@ -36,6 +36,13 @@ class Grouping(unittest.TestCase):
         made = groups("", ["7"])
         self.assertEqual(len(made), len({(group.boot, group.share) for group in made}))
 
+    def test_measurements_run_if_they_are_named(self) -> None:
+        def measured(wanted: str) -> bool:
+            return any(test.measures for group in groups(wanted, ["7"]) for test in group.tests)
+
+        self.assertFalse(measured(""))
+        self.assertTrue(measured("monitoring_cost"))
+
     def test_an_empty_selection_is_a_mistake(self) -> None:
         with self.assertRaisesRegex(LabError, "no test has that in its name"):
             groups("no-such-test", ["7"])

@@ -11,6 +11,7 @@ DAMON_STAT = Path("/sys/module/damon_stat/parameters/enabled")
 # The kernel's own defaults.
 SAMPLE_US = 5000
 AGGREGATE_US = 100000
+REGIONS = (10, 1000)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Damon:
     kdamond.
 
     `action` applies to every region that at least `min_accesses` checks found accessed in each of
-    `min_age` aggregations; migrations move pages to `target_node`.
+    `min_age` aggregations; migrations move pages to `target_node`. Without an action there is no
+    scheme. `bounds` are the least and the greatest number of regions.
     """
 
     def __init__(
@@ -41,12 +43,14 @@ class Damon:
         pid: int,
         sample_us: int = SAMPLE_US,
         aggregate_us: int = AGGREGATE_US,
-        action: str = "stat",
+        action: str | None = "stat",
         min_accesses: int = 0,
         min_age: int = 0,
         target_node: int | None = None,
+        bounds: tuple[int, int] = REGIONS,
     ) -> None:
         self.pid = pid
+        self._bounds = bounds
         self._scheme = (action, min_accesses, min_age, target_node)
         self.samples = aggregate_us // sample_us
         self._intervals = {
@@ -65,11 +69,15 @@ class Damon:
         write(context / "operations", "vaddr")
         for name, value in self._intervals.items():
             write(context / "monitoring_attrs/intervals" / name, value)
-        write(context / "monitoring_attrs/nr_regions/max", 1000)
+        least, greatest = self._bounds
+        # The kernel refuses a least number above the greatest at any time.
+        write(context / "monitoring_attrs/nr_regions/max", greatest)
+        write(context / "monitoring_attrs/nr_regions/min", least)
         write(context / "targets/nr_targets", 1)
         write(context / "targets/0/pid_target", self.pid)
-        write(context / "schemes/nr_schemes", 1)
-        self._write_scheme()
+        if self._scheme[0] is not None:
+            write(context / "schemes/nr_schemes", 1)
+            self._write_scheme()
         write(self.kdamond / "state", "on")
         return self
 

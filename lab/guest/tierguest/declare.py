@@ -40,6 +40,8 @@ class Test:
     """The absences, by kernel series."""
     smoke: bool = False
     """True for the few tests that check the basic function of each part."""
+    measures: bool = False
+    """True for those that measure a cost: they run if a filter names them."""
 
     def on(self, kernel: str) -> TestFunction:
         """Returns the test for this kernel series, or the assertion that the kernel lacks the
@@ -58,6 +60,7 @@ def test(
     needs: tuple[str, ...] = (),
     absences: dict[str, Absence] | None = None,
     smoke: bool = False,
+    measures: bool = False,
 ) -> Callable[[TestFunction], TestFunction]:
     """Declares a function as a test; `list` shows the first line of its documentation."""
 
@@ -73,6 +76,7 @@ def test(
                 needs,
                 absences or {},
                 smoke,
+                measures,
             )
         )
         return function

@@ -13,28 +13,32 @@ use tierwise_trace::{PageAccess, Window};
 
 use crate::windows::LoadError;
 
-/// Maps the pages of a program to `units`. With as many units as pages nothing changes.
+/// Maps the pages of a program to `units`. With as many units as pages nothing changes. Returns by
+/// window and row how many of a unit's pages the window touched; nothing if nothing changes.
 ///
 /// # Errors
 /// The program has fewer pages than units.
-pub fn rescale(windows: &mut [Window], units: u32) -> Result<(), LoadError> {
+pub fn rescale(windows: &mut [Window], units: u32) -> Result<Vec<Vec<u16>>, LoadError> {
     let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
     // The caller refuses a program that never ran.
     if pages == 0 || units == 0 || units == pages {
-        return Ok(());
+        return Ok(Vec::new());
     }
     if units > pages {
         return Err(LoadError::TooFew { units, pages });
     }
     let unit = |page: u32| (u64::from(page) * u64::from(units) / u64::from(pages)) as u32;
     let mut mapped = vec![0u32; units as usize];
+    let mut touched = Vec::with_capacity(windows.len());
     for window in windows {
         window.allocations.retain_mut(|allocation| {
             allocation.page = unit(allocation.page);
             mapped[allocation.page as usize] += 1;
             mapped[allocation.page as usize] == 1
         });
-        window.accesses = merged(&window.accesses, unit);
+        let of_window;
+        (window.accesses, of_window) = merged(&window.accesses, unit);
+        touched.push(of_window);
         window.unmaps.retain_mut(|page| {
             *page = unit(*page);
             let left = &mut mapped[*page as usize];
@@ -42,15 +46,15 @@ pub fn rescale(windows: &mut [Window], units: u32) -> Result<(), LoadError> {
             *left == 0
         });
     }
-    Ok(())
+    Ok(touched)
 }
 
-/// Accesses summed up by unit, ascending.
-fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> Vec<PageAccess> {
-    let mut by_unit: BTreeMap<u32, PageAccess> = BTreeMap::new();
+/// Accesses summed up by unit, ascending, and the pages of each of which they are.
+fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> (Vec<PageAccess>, Vec<u16>) {
+    let mut by_unit: BTreeMap<u32, (PageAccess, u16)> = BTreeMap::new();
     for access in accesses {
         let page = unit(access.page);
-        let sum = by_unit.entry(page).or_insert(PageAccess {
+        let none = PageAccess {
             page,
             loads: 0,
             stores: 0,
@@ -58,14 +62,16 @@ fn merged(accesses: &[PageAccess], unit: impl Fn(u32) -> u32) -> Vec<PageAccess>
             store_misses: 0,
             supervised: 0,
             ..*access
-        });
+        };
+        let (sum, pages) = by_unit.entry(page).or_insert((none, 0));
+        *pages = pages.saturating_add(1);
         sum.loads = sum.loads.saturating_add(access.loads);
         sum.stores = sum.stores.saturating_add(access.stores);
         sum.load_misses = sum.load_misses.saturating_add(access.load_misses);
         sum.store_misses = sum.store_misses.saturating_add(access.store_misses);
         sum.supervised = sum.supervised.saturating_add(access.supervised);
     }
-    by_unit.into_values().collect()
+    by_unit.into_values().unzip()
 }
 
 #[cfg(test)]
@@ -107,7 +113,8 @@ mod tests {
             },
             Window { allocations: vec![allocation(5)], unmaps: vec![1, 4], ..Window::default() },
         ];
-        rescale(&mut windows, 3).unwrap();
+        let touched = rescale(&mut windows, 3).unwrap();
+        assert_eq!(touched, [vec![2, 1], vec![]]);
         let allocated: Vec<u32> = windows[0].allocations.iter().map(|b| b.page).collect();
         assert_eq!(allocated, [0, 1, 2]);
         let sums: Vec<_> =

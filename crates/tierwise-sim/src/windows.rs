@@ -93,6 +93,9 @@ pub struct LoadedTrace {
     pub ends_at_mark: bool,
     /// log2 of the base pages of each page.
     orders: Vec<u8>,
+    /// By window and row: the recorded pages that it stands for and that the window touched. Empty
+    /// where a row stands for one, or where they are not known.
+    touched: Vec<Vec<u16>>,
 }
 
 impl LoadedTrace {
@@ -115,8 +118,12 @@ impl LoadedTrace {
             }
             windows.push(std::mem::take(&mut window));
         }
-        if let Some(units) = shape.units {
-            crate::rescale::rescale(&mut windows, units)?;
+        let mut touched = match shape.units {
+            Some(units) => crate::rescale::rescale(&mut windows, units)?,
+            None => Vec::new(),
+        };
+        if shape.huge_pages || shape.scale > 1 {
+            touched.clear();
         }
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
@@ -134,7 +141,8 @@ impl LoadedTrace {
         }
         enlarge(&mut windows, shape.granule_order)?;
         let (orders, peak_resident) = survey(&windows);
-        Ok(Self { header: source.header().clone(), windows, peak_resident, ends_at_mark, orders })
+        let header = source.header().clone();
+        Ok(Self { header, windows, peak_resident, ends_at_mark, orders, touched })
     }
 
     /// The bounds of every window.
@@ -156,6 +164,9 @@ impl LoadedTrace {
         let before: Vec<Window> = self.windows.drain(..first).collect();
         if !before.is_empty() {
             self.windows.insert(0, populated(&before));
+            if !self.touched.is_empty() {
+                self.touched.splice(..first, [Vec::new()]);
+            }
         }
         (self.orders, self.peak_resident) = survey(&self.windows);
         true
@@ -367,6 +378,14 @@ impl Windows {
     /// Returns true if the window taken last belongs to the measured part.
     pub fn is_measured(&self) -> bool {
         self.measured
+    }
+
+    /// By row of the window taken last: the recorded pages that it stands for and that the window
+    /// touched; empty where a row stands for one.
+    pub fn touched(&self) -> &[u16] {
+        let Origin::Loaded { part, next, .. } = &self.origin else { return &[] };
+        let rows = next.checked_sub(1).and_then(|last| part.program.touched.get(last));
+        rows.map_or(&[], Vec::as_slice)
     }
 
     /// The bounds of the window taken last.

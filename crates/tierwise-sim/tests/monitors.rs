@@ -41,6 +41,8 @@ const HOTNESS: u32 = 40;
 struct Steady {
     header: Header,
     left: u32,
+    /// One of so many pages is accessed.
+    every: u32,
 }
 
 fn steady(windows: u32) -> Steady {
@@ -52,7 +54,7 @@ fn steady(windows: u32) -> Steady {
         window_instructions: 1,
         cache,
     };
-    Steady { header, left: windows }
+    Steady { header, left: windows, every: 1 }
 }
 
 impl WindowSource for Steady {
@@ -78,6 +80,9 @@ impl WindowSource for Steady {
                 order: 0,
                 thread: 0,
             });
+            if page % self.every > 0 {
+                continue;
+            }
             window.accesses.push(PageAccess {
                 page,
                 loads,
@@ -108,6 +113,10 @@ fn host(signals: Signals) -> SimulatedHost {
 
 fn host_on(machine: Machine, signals: Signals) -> SimulatedHost {
     let program = LoadedTrace::read(&mut steady(400), None, Shape::default()).unwrap();
+    host_of(program, machine, signals)
+}
+
+fn host_of(program: LoadedTrace, machine: Machine, signals: Signals) -> SimulatedHost {
     let bounds = program.bounds(&Bounds::of(&machine, 1.0));
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
@@ -229,9 +238,9 @@ fn damon_stands_for_bits_and_samples() {
     for step in 1..=50 {
         assert!(host.wait_until(Some(Timestamp(step * 50_000_000))).unwrap());
         host.observe(&mut obs).unwrap();
-        // Every second observation ends an aggregation interval of 100 ms.
-        assert_eq!(obs.bits_unread, step % 2 == 1, "step {step}");
-        assert_eq!(obs.samples_are_ticks, step % 2 == 0);
+        // Every second observation ends an aggregation interval of 100 ms, which the next reports.
+        assert_eq!(obs.bits_unread, step % 2 == 0 || step == 1, "step {step}");
+        assert_eq!(obs.samples_are_ticks, !obs.bits_unread);
         assert_eq!(obs.samples.is_empty(), obs.bits_unread);
         let misses: u64 = obs.tenants[0].misses.iter().sum();
         assert_eq!(misses, obs.samples.len() as u64, "the daemon counts ticks only");
@@ -279,6 +288,32 @@ fn damon_checks_one_base_page() {
     };
     // At least one tick is given for each page of a region that was found once.
     assert!(found(6) * 2 < found(0), "{} against {}", found(6), found(0));
+}
+
+/// A page that was accessed a thousand times has one bit: a granule of eight pages, of which one is
+/// accessed, is found in one check of eight.
+#[test]
+fn damon_finds_only_touched_pages() {
+    let (granule_order, frames) = (3, 8);
+    let ticks = |every| {
+        let machine =
+            Machine { damon: Some(DamonAttrs::default()), granule_order, ..machine(4000, 4000) };
+        let shape = Shape { units: Some(PAGES / frames), granule_order, ..Shape::default() };
+        let mut source = Steady { every, ..steady(400) };
+        let program = LoadedTrace::read(&mut source, None, shape).unwrap();
+        let signals = Signals { sample_period: 100, ..Signals::default() };
+        let (mut hot, mut reports) = (0, 0);
+        let middle = HOT.start / frames + 1..HOT.end / frames - 1;
+        observe(&mut host_of(program, machine, signals), 3.0, |obs, _| {
+            reports += u32::from(!obs.bits_unread);
+            hot += obs.samples.iter().filter(|s| middle.contains(&s.page.0)).count();
+        });
+        hot as f64 / f64::from(reports) / f64::from(middle.end - middle.start)
+    };
+    let (all, one) = (ticks(1), ticks(frames));
+    assert!(all > 15.0, "{all} of 20 checks find a granule of which all pages are accessed");
+    let expected = 20.0 / f64::from(frames);
+    assert!((0.7 * expected..1.5 * expected).contains(&one), "{one} ticks of a granule");
 }
 
 /// Policies weigh moves by the cost of a base page, however many are simulated as one.

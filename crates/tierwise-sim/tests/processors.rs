@@ -7,6 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{PAGE, machine, scenario, workload};
+use tierwise_core::observe::DamonAttrs;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Watermarks;
 use tierwise_core::units::{Bytes, Pages};
@@ -57,10 +58,16 @@ fn nothing_moves_without_background_work() {
 
 /// CPU seconds of multi-clock's own work, and the seconds of the run, with everything fast.
 fn scanned(costs: Costs) -> (f64, f64) {
+    watched(costs, None)
+}
+
+/// The same with DAMON's checks.
+fn watched(costs: Costs, damon: Option<DamonAttrs>) -> (f64, f64) {
     let spec =
         GeneratorSpec { footprint_pages: RESIDENT, windows: Some(40), ..GeneratorSpec::default() };
     let one = WorkloadSpec { dilation: 20, ..workload("one", "zipf", spec) };
-    let plain = scenario(machine(2 * RESIDENT, 2 * RESIDENT), vec![one]);
+    let machine = Machine { damon, ..machine(2 * RESIDENT, 2 * RESIDENT) };
+    let plain = scenario(machine, vec![one]);
     let prepared = Prepared::load(Scenario { costs, ..plain }).unwrap();
     let recipe = Recipe::named("multi-clock").unwrap();
     let options = RunOptions { timeline: Some(Duration::from_secs(1)), ..RunOptions::default() };
@@ -84,6 +91,62 @@ fn scanned_pages_leave_and_join_lists() {
     let bounds = 0.9 * 1024.0 * (seconds - 1.0)..=2048.0 * (seconds + 1.0);
     assert!(bounds.contains(&pages), "{pages} pages in {seconds} s");
     assert_eq!(scanned(Costs::FREE).0, 0.0);
+}
+
+/// A kdamond whose intervals are those of the daemon in the lab: 20 checks in 200 ms.
+fn lab_damon() -> Option<DamonAttrs> {
+    let [sampling, aggregation] = [10, 200].map(Duration::from_millis);
+    Some(DamonAttrs { sampling, aggregation, ..DamonAttrs::default() })
+}
+
+#[test]
+fn daemon_pays_for_each_round() {
+    // Its rounds are those of multi-clock, once a second.
+    let (overhead, seconds) = watched(Costs { daemon_round_ns: 1e6, ..Costs::FREE }, lab_damon());
+    let rounds = overhead / 1e-3;
+    assert!((rounds - seconds).abs() <= 2.5, "{rounds} rounds in {seconds} s");
+    let by_block = watched(Costs { daemon_block_ns: 1e3, ..Costs::FREE }, lab_damon()).0;
+    let blocks = by_block / 1e-6 / rounds;
+    // All memory is touched soon after the first round.
+    let bounds = 0.9 * RESIDENT as f64..=RESIDENT as f64;
+    assert!(bounds.contains(&blocks), "{blocks} blocks in a round");
+    let start = watched(Costs { daemon_start_ns: 5e6, ..Costs::FREE }, lab_damon()).0;
+    assert!((start - 5e-3).abs() < 1e-9, "started once: {start} s");
+}
+
+#[test]
+fn surveyed_process_rests_afterwards() {
+    // A survey takes 25 ms, so the next comes 2.5 s later, in the third round from it on.
+    let survey_ns = 25e6;
+    let costs = Costs { daemon_process_ns: survey_ns, ..Costs::FREE };
+    let (overhead, seconds) = watched(costs, lab_damon());
+    let surveys = overhead / survey_ns * 1e9;
+    assert!((surveys - seconds / 3.0).abs() <= 1.5, "{surveys} surveys in {seconds} s");
+}
+
+#[test]
+fn kdamond_wakes_every_sampling_interval() {
+    let (overhead, seconds) = watched(Costs { damon_wake_ns: 1e4, ..Costs::FREE }, lab_damon());
+    let wakes = overhead / 1e-5;
+    // The run ends up to a second after the last point of its timeline, and its last report is up
+    // to a second old.
+    let bounds = (seconds - 1.0) * 100.0..=(seconds + 1.0) * 100.0;
+    assert!(bounds.contains(&wakes), "{wakes} wake-ups in {seconds} s");
+}
+
+#[test]
+fn kdamond_checks_a_page_of_each_region() {
+    let of = |costs: Costs| watched(costs, lab_damon()).0;
+    let checks = of(Costs { damon_check_ns: 1e3, ..Costs::FREE }) / 1e-6;
+    let regions = of(Costs { damon_region_ns: 1e3, ..Costs::FREE }) / 1e-6;
+    assert!(regions > 0.0);
+    assert!((checks / regions - 20.0).abs() < 1e-6, "{checks} checks, {regions} regions");
+}
+
+#[test]
+fn daemon_costs_nothing_without_damon() {
+    let costs = Costs { daemon_round_ns: 1e6, daemon_start_ns: 1e9, ..Costs::FREE };
+    assert_eq!(scanned(costs).0, 0.0);
 }
 
 #[test]

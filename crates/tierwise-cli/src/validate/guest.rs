@@ -41,6 +41,31 @@ const HINT_FAULT_NS: u32 = 3800 - POISON_NS;
 /// at and kept, with 64 entries around each, in 29.3 ms.
 const SCAN_PTE_NS: u32 = 135;
 
+/// CPU time of DAMON's threads and of the daemon, measured in a guest of 7.3 beside programs that
+/// are in no record (`python3 -m tierlab test --kernel 7 --filter monitoring_cost`).
+///
+/// A kdamond with 12, 202 and 1,002 regions took 0.52, 6.85 and 28.75 ms of each 200 ms with 20
+/// checks. The line through the first and the last has these costs of a check and of a wake-up; the
+/// one between them took 15 % more than the line. With the tracepoint a region took 588 ns more.
+///
+/// The daemon took 3.54 ms of a second under multi-clock with one program of 64 blocks and 17
+/// regions, 10.97 ms with one of 640 blocks and 390 regions, and 9.33 ms with five of the first.
+/// From the first two, its monitor thread took 580 ns to read a region, which is added to those 588
+/// (0.28 and 1.37 ms for five intervals), and the rest 11.0 us for a block. From the third, a
+/// process took 0.70 ms. A round has what is left of the first, 2.08 ms. Three programs of 192
+/// blocks, which are in no equation, took 11.16 ms, and these costs make 11.17 ms of it; memtis,
+/// which has two rounds for each survey, took 12.59 ms with the program of 640 blocks, and they
+/// make 13.01 ms. The start took 138 ms beside one program, 158 beside three, 160 beside five.
+const DAEMON_COSTS_NS: [(&str, u32); 7] = [
+    ("damon_check", 1426),
+    ("damon_wake", 8932),
+    ("damon_region", 588 + 580),
+    ("daemon_start", 137_800_000),
+    ("daemon_round", 2_083_700),
+    ("daemon_process", 699_600),
+    ("daemon_block", 11_024),
+];
+
 /// The daemon's monitoring in the guests (lab/guest/tierguest/configuration.py).
 const DAMON: &str = "[machine.damon]\nsampling_ms = 10\naggregation_ms = 200\n";
 
@@ -158,6 +183,7 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          hint_fault_ns = {HINT_FAULT_NS}\n\
          poison_ns = {poison_ns}\n\
          scan_pte_ns = {SCAN_PTE_NS}\n\
+         {}\
          copy_bytes_per_ns = {:.4}\n\
          [[machine.tier]]\n\
          name = \"fast\"\n\
@@ -186,11 +212,17 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          {footprint}\n",
         recorded.instruction_ns(record),
         record.guest.cpus,
+        daemon_costs(),
         PAGE as f64 / (LINES * (fast_ns + slow_ns)),
         whole(room),
         whole(2 * resident),
         recorded.client_share(record),
     )
+}
+
+/// What DAMON and the daemon cost, for a scenario's `[costs]`.
+fn daemon_costs() -> String {
+    DAEMON_COSTS_NS.iter().map(|(name, ns)| format!("{name}_ns = {ns}\n")).collect()
 }
 
 /// The page cache of others: it is read once, before the program starts, and stays. kswapd demotes

@@ -195,9 +195,10 @@ Known causes of errors:
   times. They belong to recordings of the same model.
 - A store's client takes CPU time of its own, as much per request as in the run with fast memory
   only. The scans follow the run time of the program's busiest thread, which the guest reports.
-- The daemon's policies get DAMON's checks, as the daemon does (`[machine.damon]` of a scenario). A
-  block's base pages are taken to be used alike. The daemon's own CPU time, and what its budget
-  makes it leave out, are not simulated. A process that steers the kernel is not simulated either.
+- The daemon's policies get DAMON's checks, as the daemon does (`[machine.damon]` of a scenario), a
+  round late. The CPU time of DAMON's threads and of the daemon follows from what they took in a
+  guest that ran none of these programs. What the daemon's budget makes it leave out is not
+  simulated. Nor is a process that steers the kernel.
 ";
 
 fn page(fidelity: &Fidelity, out: &mut impl Write) -> io::Result<()> {

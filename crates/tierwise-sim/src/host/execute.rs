@@ -97,6 +97,9 @@ impl InFlightCopies {
 /// The old objects for each new one at which CPython's collector looks at all (`gc_should_collect`,
 /// `long_lived_pending` against `long_lived_total / 4`).
 const NEW_PART: u64 = 4;
+/// Rest of a process after a survey, as a multiple of the survey's time (`REST` in
+/// `world/survey.rs` of tierwise-linux).
+const SURVEY_REST: f64 = 100.0;
 
 impl SimulatedHost {
     pub(super) fn execute(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) {
@@ -336,6 +339,7 @@ impl SimulatedHost {
         let signals = Signals { sample_period: self.sample_period(i), ..self.signals };
         let before = self.observation.samples.len();
         let stale = self.injection.stale_reports;
+        self.monitors.set_time(self.now);
         self.monitors.report(
             i,
             &mut self.workloads[i],
@@ -369,18 +373,43 @@ impl SimulatedHost {
         }
     }
 
-    /// Reports and charges what DAMON found, if it stands for bits and samples.
+    /// Reports what DAMON found, if it stands for bits and samples, and charges a round of the
+    /// daemon that reads it.
     pub(super) fn report_damon(&mut self) {
-        let checks = self.monitors.report_damon(
+        let work = self.monitors.report_damon(
             self.now,
             &self.workloads,
             &self.memory,
             &self.signals,
             &mut self.observation,
         );
-        // A check clears the bit of one base page's entry, and reads it a sampling interval later.
-        let entry = self.kernel_costs().scan_entry.as_nanos() as f64;
-        self.background(2.0 * checks as f64 * entry);
+        let Some(work) = work else { return };
+        let costs = self.costs;
+        let monitoring_ns = work.checks as f64 * costs.damon_check_ns
+            + work.wakes as f64 * costs.damon_wake_ns
+            + work.regions as f64 * costs.damon_region_ns;
+        let start_ns = if self.survey_due.is_empty() { costs.daemon_start_ns } else { 0.0 };
+        let surveys_ns = self.survey();
+        self.background(start_ns + monitoring_ns + costs.daemon_round_ns + surveys_ns);
+    }
+
+    /// Returns the time of the daemon's surveys of processes, each of which rests after its survey
+    /// (`world/survey.rs` of tierwise-linux). A running workload is a process of a tenant.
+    fn survey(&mut self) -> f64 {
+        self.survey_due.resize(self.workloads.len(), 0);
+        let mut all_ns = 0.0;
+        for (i, due) in self.survey_due.iter_mut().enumerate() {
+            if self.workloads[i].state != WorkloadState::Running || self.now < *due {
+                continue;
+            }
+            // A simulated page is a block of the daemon's.
+            let pages: u64 = self.memory.usage(i).iter().map(|pages| pages.0).sum();
+            let blocks = (pages >> self.machine.granule_order) as f64;
+            let ns = self.costs.daemon_process_ns + blocks * self.costs.daemon_block_ns;
+            *due = self.now + (SURVEY_REST * ns) as u64;
+            all_ns += ns;
+        }
+        all_ns
     }
 
     /// Adds the misses of the next report to the heat map.

@@ -101,6 +101,9 @@ pub struct SimulatedHost {
     budget: Budget,
     seed: u64,
     check: bool,
+    /// By workload: when the daemon whose DAMON is simulated may survey it again. Empty before its
+    /// first round.
+    survey_due: Vec<u64>,
     watch: Watch,
 }
 
@@ -151,6 +154,7 @@ impl SimulatedHost {
             budget: Budget::default(),
             seed,
             check: false,
+            survey_due: Vec::new(),
             watch: Watch::default(),
         }
     }

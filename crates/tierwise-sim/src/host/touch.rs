@@ -37,8 +37,11 @@ impl SimulatedHost {
         self.split(i);
         self.monitors.open_window(i, &self.workloads[i], &self.memory, &self.signals);
         let grew = !self.workloads[i].window.allocations.is_empty();
-        self.attention |= self.topology.ids().any(|tier| self.is_under_pressure(tier))
-            || grew && self.memory.is_near_cap(i);
+        // No kernel wakes a daemon, which is what reads DAMON's checks.
+        let wakes = self.machine.damon.is_none();
+        self.attention |= wakes
+            && (self.topology.ids().any(|tier| self.is_under_pressure(tier))
+                || grew && self.memory.is_near_cap(i));
         Ok(())
     }
 

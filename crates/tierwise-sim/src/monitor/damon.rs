@@ -8,6 +8,13 @@
 //! often. The workloads' misses by tier are those ticks too, and the instructions are unknown, as
 //! they are to the daemon.
 //!
+//! A base page whose bit is set is found accessed, however often it was. So a check that looks at
+//! one of a simulated page's base pages finds those that its window touched, and each once in a
+//! sampling interval.
+//!
+//! The daemon reads the regions at the end of a round, and takes them in the next one
+//! (`world/monitor.rs` of tierwise-linux): they are as old as a round.
+//!
 //! Regions have the order that DAMON has them in when its tracepoint reports them: after the merge,
 //! before the split (`kdamond_fn` in `mm/damon/core.c`). Addresses are the order of allocation.
 
@@ -23,6 +30,17 @@ use crate::workload::Workload;
 /// accesses that do not change long before: each interval doubles their number, to a thousand.
 const MAX_INTERVALS: u64 = 16;
 
+/// What the kdamonds did, for its cost.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct DamonWork {
+    /// Checks of one base page.
+    pub checks: u64,
+    /// Wake-ups, one for each sampling interval and kdamond.
+    pub wakes: u64,
+    /// Regions of all aggregations.
+    pub regions: u64,
+}
+
 /// The kdamonds, one for each workload.
 #[derive(Debug)]
 pub struct Damon {
@@ -30,8 +48,11 @@ pub struct Damon {
     /// Base pages of a simulated page.
     frames: u32,
     workloads: Vec<Regions>,
-    /// By simulated page of a workload: checks that found it accessed, weighted by length.
-    heat: Vec<f64>,
+    /// By workload: the time up to which accesses are counted.
+    noted: Vec<u64>,
+    /// By workload, if it was read in the last round, and by simulated page: checks that found it
+    /// accessed, weighted by length.
+    read: Vec<Option<Vec<f64>>>,
     /// By workload and tier: ticks since the last reading.
     ticks: Vec<Vec<u64>>,
 }
@@ -44,62 +65,91 @@ impl Damon {
             attrs,
             frames,
             workloads: (0..workloads).map(regions).collect(),
-            heat: Vec::new(),
+            noted: vec![0; workloads],
+            read: vec![None; workloads],
             ticks: vec![Vec::new(); workloads],
         }
     }
 
-    /// Counts the accesses after the share `from` of a workload's window and not after `to`.
-    pub fn note(&mut self, i: usize, workload: &Workload, from: f64, to: f64) {
+    /// Counts the accesses of a share of a workload's window, which ends now.
+    pub fn note(&mut self, i: usize, workload: &Workload, share: f64, now: u64) {
         let is_mapped = |local| workload.page(local).map(|_| PageId(local));
-        self.workloads[i].note(workload, from, to, is_mapped);
+        let since = now.saturating_sub(std::mem::replace(&mut self.noted[i], now));
+        let samplings = since as f64 / self.attrs.sampling.as_nanos().max(1) as f64;
+        let touched = workload.windows.touched();
+        self.workloads[i].note(workload, is_mapped, |row, access| {
+            let accesses = workload.accesses(access) * share;
+            // The base pages that the window touched, once in a sampling interval at most.
+            let once = |&pages: &u16| f64::from(pages) * share.max(samplings);
+            touched.get(row).map_or(accesses, |pages| accesses.min(once(pages)))
+        });
     }
 
-    /// Ends the aggregation intervals that are over and reports the last of them. Returns the
-    /// number of checks made; nothing if no interval is over.
+    /// Reports what the last round read, ends the aggregation intervals that are over, and reads
+    /// the last of them. Returns the work of the kdamonds.
     pub fn report(
         &mut self,
         now: u64,
         workloads: &[Workload],
         memory: &Memory,
         out: &mut Observation,
-    ) -> Option<u64> {
-        let mut made = None;
+    ) -> DamonWork {
+        let mut work = DamonWork::default();
+        out.bits_unread = true;
         for (i, workload) in workloads.iter().enumerate() {
+            if let Some(heat) = self.read[i].take() {
+                self.project(i, workload, memory, &heat, out);
+                out.bits_unread = false;
+            }
             let intervals = self.workloads[i].intervals(now, &self.attrs);
             for left in (0..intervals.min(MAX_INTERVALS)).rev() {
                 let regions = &mut self.workloads[i];
                 regions.count(now, &self.attrs);
-                let checks = regions.all().len() as u64 * u64::from(self.attrs.max_accesses());
-                *made.get_or_insert(0) += checks;
+                let all = regions.all().len() as u64;
+                let wakes = u64::from(self.attrs.max_accesses());
+                work.checks += all * wakes;
+                work.wakes += wakes;
+                work.regions += all;
                 regions.merge(&self.attrs);
                 if left == 0 {
                     regions.start(now);
-                    self.project(i, workload, memory, out);
+                    self.read[i] = Some(self.heat(i));
                 }
                 self.workloads[i].split(&self.attrs);
             }
         }
-        out.samples_are_ticks = made.is_some();
-        out.checks = if made.is_some() { self.attrs.max_accesses() } else { 0 };
-        made
+        out.samples_are_ticks = !out.bits_unread;
+        out.checks = if out.bits_unread { 0 } else { self.attrs.max_accesses() };
+        work
     }
 
-    /// Adds the ticks of a workload's pages.
-    fn project(&mut self, i: usize, workload: &Workload, memory: &Memory, out: &mut Observation) {
-        self.heat.clear();
+    /// By simulated page of a workload: checks that found it accessed, weighted by length.
+    fn heat(&self, i: usize) -> Vec<f64> {
+        let mut heat = Vec::new();
         for region in self.workloads[i].all() {
             let end = region.first.0 + region.pages;
-            self.heat.resize(end.div_ceil(self.frames) as usize, 0.0);
+            heat.resize(end.div_ceil(self.frames) as usize, 0.0);
             for page in region.first.0 / self.frames..end.div_ceil(self.frames) {
                 let start = region.first.0.max(page * self.frames);
                 let part = f64::from(end.min((page + 1) * self.frames) - start);
                 let checks = f64::from(region.nr_accesses) * part / f64::from(self.frames);
-                self.heat[page as usize] += checks;
+                heat[page as usize] += checks;
             }
         }
+        heat
+    }
+
+    /// Adds the ticks of a workload's pages.
+    fn project(
+        &mut self,
+        i: usize,
+        workload: &Workload,
+        memory: &Memory,
+        heat: &[f64],
+        out: &mut Observation,
+    ) {
         let ticks = &mut self.ticks[i];
-        for (local, &heat) in self.heat.iter().enumerate() {
+        for (local, &heat) in heat.iter().enumerate() {
             let Some(page) = workload.page(local as u32).filter(|_| heat > 0.0) else { continue };
             let Some(tier) = memory.frame(page).tier() else { continue };
             out.referenced.set(page);

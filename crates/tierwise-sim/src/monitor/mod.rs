@@ -18,7 +18,7 @@ use crate::hash::mix;
 use crate::memory::Memory;
 use crate::workload::Workload;
 
-use damon::Damon;
+use damon::{Damon, DamonWork};
 use hint_fault::HintFaults;
 use regions::Regions;
 use sampler::Sampler;
@@ -33,6 +33,8 @@ pub struct Monitors {
     regions: Regions,
     /// If it stands for reference bits and samples.
     damon: Option<Damon>,
+    /// The time up to which accesses are reported.
+    now: u64,
     seed: u64,
 }
 
@@ -45,6 +47,7 @@ impl Monitors {
             allocated: vec![Vec::new(); workloads],
             regions: Regions::new(seed, 1),
             damon: None,
+            now: 0,
             seed,
         }
     }
@@ -112,6 +115,11 @@ impl Monitors {
         self.faults[i].take(workload, memory, observation, at);
     }
 
+    /// Sets the time up to which accesses are reported.
+    pub fn set_time(&mut self, now: u64) {
+        self.now = now;
+    }
+
     /// Adds the requested signals of the accesses since the last report.
     pub fn report(
         &mut self,
@@ -128,7 +136,7 @@ impl Monitors {
         }
         workload.reported = to;
         if let Some(damon) = &mut self.damon {
-            damon.note(i, workload, from, to);
+            damon.note(i, workload, to - from, self.now);
         } else if signals.reference_bits || signals.dirty_bits {
             reference::report(workload, signals, from, to, observation);
         }
@@ -142,7 +150,9 @@ impl Monitors {
             sample_objects(workload, observation);
         }
         if signals.regions.is_some() {
-            self.regions.note(workload, from, to, |local| workload.page(local));
+            let place = |local| workload.page(local);
+            let accesses = |_, access: &_| workload.accesses(access) * (to - from);
+            self.regions.note(workload, place, accesses);
         }
         if stale > 0.0 {
             self.forge(stale, memory, observation);
@@ -159,7 +169,7 @@ impl Monitors {
     }
 
     /// Reports what DAMON found, if it stands for bits and samples and the policy reads them.
-    /// Returns the number of its checks.
+    /// Returns its work; `None` if the policy does not read them.
     pub fn report_damon(
         &mut self,
         now: u64,
@@ -167,12 +177,10 @@ impl Monitors {
         memory: &Memory,
         signals: &Signals,
         observation: &mut Observation,
-    ) -> u64 {
+    ) -> Option<DamonWork> {
         let reads = signals.reference_bits || signals.sample_period > 0;
-        let Some(damon) = self.damon.as_mut().filter(|_| reads) else { return 0 };
-        let checks = damon.report(now, workloads, memory, observation);
-        observation.bits_unread = checks.is_none();
-        checks.unwrap_or(0)
+        let damon = self.damon.as_mut().filter(|_| reads)?;
+        Some(damon.report(now, workloads, memory, observation))
     }
 
     /// A workload's misses in a tier as ticks since this was last asked, if DAMON stands for

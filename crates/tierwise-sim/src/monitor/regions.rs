@@ -1,18 +1,19 @@
 //! DAMON-like regions over the host's pages (`Documentation/mm/damon/design.rst`).
 //!
 //! Every sampling interval one page of each region is checked; in every aggregation interval the
-//! hits are `nr_accesses`. Then neighbours whose counts differ by at most a tenth of the possible
-//! maximum are merged, and, while there are fewer than half of the regions allowed, each region is
-//! split in two at a place that the seed determines.
+//! hits are `nr_accesses`. Then neighbours whose counts differ by at most a tenth of the highest
+//! count are merged, and, while there are fewer than half of the regions allowed, each region is
+//! split at a place that the seed determines.
 //!
 //! The pages checked are known only when a window is reported, so the checks of an interval are
 //! made then: a page is found accessed with the probability that one of its accesses falls into a
 //! sampling interval. A simulated page can stand for several base pages, of which a check is of
-//! one: they are taken to be accessed alike.
+//! one: the accesses are taken to be spread over all of them.
 
 use tierwise_core::bits::PageBits;
 use tierwise_core::observe::{DamonAttrs, Observation, Region};
 use tierwise_core::units::PageId;
+use tierwise_trace::PageAccess;
 
 use crate::hash::mix;
 use crate::workload::Workload;
@@ -28,6 +29,8 @@ pub struct Regions {
     aggregated_at: u64,
     seed: u64,
     rounds: u64,
+    /// Regions before the last split.
+    last_regions: usize,
     /// Base pages of a simulated page.
     frames: u32,
 }
@@ -42,25 +45,25 @@ impl Regions {
             aggregated_at: 0,
             seed,
             rounds: 0,
+            last_regions: 0,
             frames,
         }
     }
 
-    /// Counts the accesses after the share `from` of a workload's window and not after `to`, at the
-    /// places that `place` gives the workload's pages.
+    /// Counts accesses to a workload's rows, of which `accesses` gives the number, at the places
+    /// that `place` gives the workload's pages.
     pub fn note(
         &mut self,
         workload: &Workload,
-        from: f64,
-        to: f64,
         place: impl Fn(u32) -> Option<PageId>,
+        accesses: impl Fn(usize, &PageAccess) -> f64,
     ) {
-        for access in &workload.window.accesses {
+        for (row, access) in workload.window.accesses.iter().enumerate() {
             let Some(page) = place(access.page) else { continue };
             if page.index() >= self.accesses.len() {
                 self.accesses.resize(page.index() + 1, 0.0);
             }
-            self.accesses[page.index()] += (workload.accesses(access) * (to - from)) as f32;
+            self.accesses[page.index()] += accesses(row, access) as f32;
             self.touched.set(page);
         }
     }
@@ -146,10 +149,23 @@ impl Regions {
         self.accesses.len() as u32 * self.frames
     }
 
-    /// Merges neighbours whose counts differ by a tenth of the maximum at most.
+    /// Merges neighbours whose counts differ by a tenth of the highest count at most, and by more
+    /// if there are too many regions otherwise (`kdamond_merge_regions` in `mm/damon/core.c`).
     pub(super) fn merge(&mut self, attrs: &DamonAttrs) {
-        let threshold = attrs.max_accesses() / 10;
+        let highest = self.regions.iter().map(|r| r.nr_accesses).max().unwrap_or(0);
+        let mut threshold = highest / 10;
         let largest = (self.base_pages() / attrs.min_regions.max(1)).max(1);
+        loop {
+            self.merge_alike(threshold, largest);
+            let fits = self.regions.len() <= attrs.max_regions as usize;
+            if fits || threshold >= attrs.max_accesses() {
+                break;
+            }
+            threshold = (2 * threshold).max(1);
+        }
+    }
+
+    fn merge_alike(&mut self, threshold: u32, largest: u32) {
         self.regions.dedup_by(|next, kept| {
             let alike = next.nr_accesses.abs_diff(kept.nr_accesses) <= threshold;
             if !alike || kept.pages + next.pages > largest {
@@ -169,26 +185,93 @@ impl Regions {
         });
     }
 
-    /// Splits each region in two, while there are few.
+    /// Splits each region in two while there are few, and in three if the last split has not made
+    /// more of them (`kdamond_split_regions` in `mm/damon/core.c`).
     pub(super) fn split(&mut self, attrs: &DamonAttrs) {
-        if self.regions.len() as u32 > attrs.max_regions / 2 {
+        let now = self.regions.len();
+        if now as u32 > attrs.max_regions / 2 {
             return;
         }
+        let thirds = self.last_regions == now && (now as u32) < attrs.max_regions / 3;
+        self.last_regions = now;
         let (seed, rounds) = (self.seed, self.rounds);
-        let halves = self.regions.iter().flat_map(|r| {
-            // Between a tenth and nine tenths, as damon_split_regions_of().
-            let tenths = 1 + mix(seed ^ rounds ^ u64::from(r.first.0)) % 9;
-            let left = (u64::from(r.pages) * tenths / 10) as u32;
-            let parts = [
-                region(r.first.0, left, r.nr_accesses, r.age),
-                region(r.first.0 + left, r.pages - left, r.nr_accesses, r.age),
-            ];
-            parts.into_iter().filter(|part| part.pages > 0)
-        });
-        self.regions = halves.collect();
+        let mut parts = Vec::with_capacity(3 * now);
+        for r in self.regions.drain(..) {
+            let mut left = r.pages;
+            // The later parts of a region come off its end first.
+            let ends = parts.len();
+            for part in 0..if thirds { 2u64 } else { 1 } {
+                // Between a tenth and nine tenths (`damon_split_regions_of`).
+                let tenths = 1 + mix(seed ^ rounds ^ part << 40 ^ u64::from(r.first.0)) % 9;
+                let sub = (u64::from(left) * tenths / 10) as u32;
+                if left > 2 && sub > 0 {
+                    parts.push(region(r.first.0 + sub, left - sub, r.nr_accesses, r.age));
+                    left = sub;
+                }
+            }
+            parts.push(region(r.first.0, left, r.nr_accesses, r.age));
+            parts[ends..].reverse();
+        }
+        self.regions = parts;
     }
 }
 
 fn region(first: u32, pages: u32, nr_accesses: u32, age: u32) -> Region {
     Region { first: PageId(first), pages, nr_accesses, age }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTRS: DamonAttrs = DamonAttrs {
+        sampling: std::time::Duration::from_millis(10),
+        aggregation: std::time::Duration::from_millis(200),
+        min_regions: 1,
+        max_regions: 100,
+    };
+
+    /// Regions of ten pages with these counts.
+    fn regions(counts: &[u32]) -> Regions {
+        let mut regions = Regions::new(7, 1);
+        regions.accesses = vec![0.0; 10 * counts.len()];
+        let each = (0..).zip(counts).map(|(i, &count)| region(10 * i, 10, count, 0));
+        regions.regions = each.collect();
+        regions
+    }
+
+    #[test]
+    fn threshold_follows_the_highest_count() {
+        let merged = |counts: &[u32]| {
+            let mut regions = regions(counts);
+            regions.merge(&ATTRS);
+            regions.regions.len()
+        };
+        assert_eq!(merged(&[0, 1, 0, 9]), 4);
+        assert_eq!(merged(&[0, 1, 0, 19]), 2);
+    }
+
+    #[test]
+    fn too_many_regions_merge_at_higher_thresholds() {
+        let mut regions = regions(&[0, 3, 0, 3, 0, 9]);
+        regions.merge(&DamonAttrs { max_regions: 3, ..ATTRS });
+        let counts: Vec<u32> = regions.regions.iter().map(|r| r.nr_accesses).collect();
+        assert_eq!(counts, [1, 9], "the threshold is 4 after 0, 1 and 2");
+    }
+
+    #[test]
+    fn regions_stuck_split_in_three() {
+        let mut regions = regions(&[0]);
+        regions.split(&ATTRS);
+        assert_eq!(regions.regions.len(), 2);
+        regions.merge(&ATTRS);
+        regions.split(&ATTRS);
+        assert_eq!(regions.regions.len(), 3);
+        let mut next = 0;
+        for part in &regions.regions {
+            assert_eq!(part.first.0, next, "they cover the pages in order");
+            next += part.pages;
+        }
+        assert_eq!(next, 10);
+    }
 }

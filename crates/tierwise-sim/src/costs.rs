@@ -161,17 +161,19 @@ impl Costs {
         let d = Self::default();
         let scan_pte_ns = section.number_or("scan_pte_ns", d.scan_pte_ns, ns.clone())?;
         let check_ns = 2.0 * scan_pte_ns;
-        // What the daemon costs is measured in the lab only, so it has no default.
-        let lab = |key| section.number_or(key, 0.0, ns.clone());
         let costs = Self {
             scan_pte_ns,
             damon_check_ns: section.number_or("damon_check_ns", check_ns, ns.clone())?,
-            damon_wake_ns: lab("damon_wake_ns")?,
-            damon_region_ns: lab("damon_region_ns")?,
-            daemon_start_ns: lab("daemon_start_ns")?,
-            daemon_round_ns: lab("daemon_round_ns")?,
-            daemon_process_ns: lab("daemon_process_ns")?,
-            daemon_block_ns: lab("daemon_block_ns")?,
+            damon_wake_ns: section.number_or("damon_wake_ns", d.damon_wake_ns, ns.clone())?,
+            damon_region_ns: section.number_or("damon_region_ns", d.damon_region_ns, ns.clone())?,
+            daemon_start_ns: section.number_or("daemon_start_ns", d.daemon_start_ns, ns.clone())?,
+            daemon_round_ns: section.number_or("daemon_round_ns", d.daemon_round_ns, ns.clone())?,
+            daemon_process_ns: section.number_or(
+                "daemon_process_ns",
+                d.daemon_process_ns,
+                ns.clone(),
+            )?,
+            daemon_block_ns: section.number_or("daemon_block_ns", d.daemon_block_ns, ns.clone())?,
             list_page_ns: section.number_or("list_page_ns", d.list_page_ns, ns.clone())?,
             wake_ns: section.number_or("wake_ns", d.wake_ns, ns.clone())?,
             clear_bit_ns: section.number_or("clear_bit_ns", d.clear_bit_ns, ns.clone())?,

@@ -32,6 +32,8 @@ pub enum Fate {
     Gone,
     /// It is as it was set: the file system that shows it is not mounted. It stays noted.
     Unmounted,
+    /// It is as it was set: something that it excludes is running. It stays noted.
+    Busy,
 }
 
 /// The result of [`Settings::restore`] and [`restore`].
@@ -74,6 +76,12 @@ impl fmt::Display for RestoreReport {
                     "{name}: not restored, because its file system is not mounted; mount debugfs \
                      on /sys/kernel/debug and tracefs on /sys/kernel/tracing, then `tierwise \
                      restore` restores it"
+                )?,
+                Fate::Busy => writeln!(
+                    f,
+                    "{name}: not restored, because the kernel is busy: DAMON may run for another \
+                     program, and its own monitoring starts only while none runs; end that, then \
+                     `tierwise restore` restores it"
                 )?,
             }
         }
@@ -259,7 +267,7 @@ impl Settings {
             match restore(&self.roots, &change) {
                 Ok(fate) => {
                     report.fates.push((change.knob, fate.clone()));
-                    if fate == Fate::Unmounted {
+                    if matches!(fate, Fate::Unmounted | Fate::Busy) {
                         left.insert(0, change);
                     }
                 }
@@ -309,8 +317,17 @@ fn restore(roots: &Roots, change: &KnobChange) -> Result<Fate> {
     if !change.written.contains(&now) {
         return Ok(Fate::ChangedSince { now });
     }
-    file::write(&path, &change.before)?;
-    Ok(Fate::Restored { to: change.before.clone() })
+    fate_of(file::write(&path, &change.before), &change.before)
+}
+
+/// The result of restoring a value. DAMON's monitoring for the kernel itself (`damon_stat`) starts
+/// only while no other runs, and a daemon must start and end beside another program's.
+fn fate_of(written: Result<()>, before: &str) -> Result<Fate> {
+    match written {
+        Ok(()) => Ok(Fate::Restored { to: before.to_owned() }),
+        Err(error) if error.is_busy() => Ok(Fate::Busy),
+        Err(error) => Err(error),
+    }
 }
 
 /// Locks the state file. Two processes with one file would take each other's values for the

@@ -94,6 +94,20 @@ fn after_a_kill_only_own_settings_return() {
 }
 
 #[test]
+fn busy_setting_is_no_failure() {
+    let refused = |errno| {
+        let error = std::io::Error::from_raw_os_error(errno);
+        fate_of(Err(LinuxError::file(Path::new("/enabled"), "write", error)), "Y")
+    };
+    assert_eq!(refused(libc::EBUSY).unwrap(), Fate::Busy);
+    assert!(refused(libc::EACCES).is_err());
+    assert_eq!(fate_of(Ok(()), "Y").unwrap(), Fate::Restored { to: "Y".into() });
+    let report =
+        RestoreReport { fates: vec![(Knob::DamonStat, Fate::Busy)], ..RestoreReport::default() };
+    assert!(report.to_string().contains("then `tierwise restore`"), "{report}");
+}
+
+#[test]
 fn setting_of_unmounted_debugfs_stays_noted() {
     let m = machine();
     fixture::put(&Knob::HotThreshold.path(&m.roots), "1000");

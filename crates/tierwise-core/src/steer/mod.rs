@@ -127,17 +127,6 @@ const RATE_WINDOW: Duration = Duration::from_secs(1);
 /// (`MAX_LRU_BATCH`).
 const ENOUGH_COPIES: Pages = Pages(256);
 
-/// The time after which a scan that should have begun is late: the kernel may have nothing to
-/// poison, because all slow pages wait for their faults.
-const LATE: Duration = Duration::from_secs(2);
-
-/// Time between two looks for a scan that is late. A reading takes 1.5 ms of an emulated CPU; ten
-/// per second took 0.1 s of a program of ten seconds.
-const LATE_INTERVAL: Duration = Duration::from_millis(300);
-
-/// The time by which a rest may end earlier than the last one: a reading within a scan.
-const EARLIER: Duration = Duration::from_millis(100);
-
 /// The part of the victims below which candidates are few.
 const FEW: f64 = 1.0 / 8.0;
 
@@ -496,13 +485,8 @@ impl Steering {
 
     fn rests_until_scan(&self, now: Timestamp, counts: Counts, scan: u64) -> Duration {
         let begun = self.scanning.present(&counts).poisoned >= scan.max(1);
-        match self.scanning.since() {
-            Some(since) if !begun => {
-                let left = self.rest.left(now).saturating_sub(EARLIER);
-                if left.is_zero() && now.since(since) >= LATE { LATE_INTERVAL } else { left }
-            }
-            _ => Duration::ZERO,
-        }
+        let waits = self.scanning.since().filter(|_| !begun);
+        waits.map_or(Duration::ZERO, |since| self.rest.until_scan(now, since))
     }
 
     /// Sets the next pass's threshold, and the part of the pages that it is expected to find hot.

@@ -12,6 +12,17 @@ use crate::units::Timestamp;
 /// The time after which a scan that was switched on has not begun at once: three readings.
 const AT_ONCE: Duration = Duration::from_millis(300);
 
+/// The time after which a scan that should have begun is late: the kernel may have nothing to
+/// poison, because all slow pages wait for their faults.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Time between two looks for a scan that is late. A reading takes 1.5 ms of an emulated CPU; ten
+/// per second took 0.1 s of a program of ten seconds.
+pub(super) const LATE_INTERVAL: Duration = Duration::from_millis(300);
+
+/// The time by which a rest may end earlier than the last one: a reading within a scan.
+const EARLIER: Duration = Duration::from_millis(100);
+
 /// What is known of the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct ScanRest {
@@ -48,6 +59,12 @@ impl ScanRest {
     /// The rest that is left.
     pub(super) fn left(&self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |(at, _)| self.rest.saturating_sub(now.since(at)))
+    }
+
+    /// The time for which a scan that was switched on at `since` need not be looked for.
+    pub(super) fn until_scan(&self, now: Timestamp, since: Timestamp) -> Duration {
+        let left = self.left(now).saturating_sub(EARLIER);
+        if left.is_zero() && now.since(since) >= LATE { LATE_INTERVAL } else { left }
     }
 
     /// True if a scan that is switched on now is expected to begin at once.

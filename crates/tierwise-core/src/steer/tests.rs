@@ -222,7 +222,7 @@ fn late_scans_are_looked_for_rarely() {
         steering.scan_rests()
     };
     assert_eq!([rests(0, 0), rests(1900, 10)], [Duration::ZERO; 2], "it may begin now");
-    assert_eq!(rests(2000, 10), LATE_INTERVAL, "pages of another process");
+    assert_eq!(rests(2000, 10), rest::LATE_INTERVAL, "pages of another process");
     assert_eq!(rests(2300, 5000), Duration::ZERO, "it has begun");
 }
 

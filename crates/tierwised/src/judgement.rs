@@ -39,12 +39,38 @@ pub struct UsableSource {
     pub why: String,
 }
 
+/// The source that a configuration selects on a machine.
+pub type SourceJudgement = fn(&Config, &Roots) -> std::result::Result<UsableSource, String>;
+
 /// The source that runs with this configuration on this machine. Starts nothing.
 ///
 /// # Errors
 /// No source runs; the text has the reason of each.
 pub fn source(config: &Config, roots: &Roots) -> std::result::Result<UsableSource, String> {
-    let probe = |source: AccessSource| probe(source, config, roots);
+    source_by(AccessSource::probe, config, roots)
+}
+
+/// The same, without what takes a daemon's start too long
+/// ([`probe_quickly`](AccessSource::probe_quickly)).
+///
+/// # Errors
+/// No source runs; the text has the reason of each.
+pub fn source_at_start(
+    config: &Config,
+    roots: &Roots,
+) -> std::result::Result<UsableSource, String> {
+    source_by(AccessSource::probe_quickly, config, roots)
+}
+
+fn source_by(
+    available: fn(AccessSource, &Roots) -> Result<()>,
+    config: &Config,
+    roots: &Roots,
+) -> std::result::Result<UsableSource, String> {
+    let probe = |source: AccessSource| {
+        available(source, roots)?;
+        damon_is_free(source, config, roots)
+    };
     let (source, reason) = match configured(config.monitor.source) {
         Some(source) => (source, "as configured".to_owned()),
         None if needs_hint_faults(config) => {
@@ -113,10 +139,9 @@ fn automatic(
     })
 }
 
-/// Checks that a source is available when the daemon starts access monitoring. The daemon may
-/// release DAMON before that.
-fn probe(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
-    source.probe(roots)?;
+/// Checks that nothing holds DAMON when the daemon starts this source. The daemon may release it
+/// before that.
+fn damon_is_free(source: AccessSource, config: &Config, roots: &Roots) -> Result<()> {
     let of_damon = matches!(
         source,
         AccessSource::DamonVaddr | AccessSource::DamonPaddr | AccessSource::HintFaults
@@ -257,7 +282,8 @@ pub fn page_cache(config: &Config, roots: &Roots) -> Vec<(&'static str, Result<(
         asked.push(("page_cache", mglru::probe(roots).and_then(|()| demotes())));
     }
     if config.moving.promote_page_cache {
-        let monitors = probe(AccessSource::DamonPaddr, config, roots);
+        let source = AccessSource::DamonPaddr;
+        let monitors = source.probe(roots).and_then(|()| damon_is_free(source, config, roots));
         asked.push(("promote_page_cache", monitors.and_then(|()| promotion::probe(roots))));
     }
     asked
@@ -346,6 +372,24 @@ mod tests {
         assert!(judged.iter().all(|(_, answer)| answer.is_err()));
         let lines = cannot_move(&config("[move]\npage_cache = true"), &roots, false);
         assert!(lines[0].starts_with("move.page_cache has no effect: "), "{lines:?}");
+    }
+
+    /// A kernel whose DAMON has operations for physical memory only.
+    #[test]
+    fn start_leaves_symbols_out() {
+        let tree = tempfile::tempdir().unwrap();
+        let roots = Roots::under(tree.path());
+        std::fs::create_dir_all(roots.sys.join("kernel/mm/damon/admin/kdamonds")).unwrap();
+        let switch = roots.sys.join("kernel/mm/damon/admin/kdamonds/nr_kdamonds");
+        std::fs::write(switch, "0").unwrap();
+        std::fs::create_dir_all(&roots.proc).unwrap();
+        let symbols = "0 T damon_start\n0 t damon_pa_mkold\n";
+        std::fs::write(roots.proc.join("kallsyms"), symbols).unwrap();
+        let any = config("[kernel]\nrelease_damon = true");
+        assert_eq!(source_at_start(&any, &roots).unwrap().source, AccessSource::DamonVaddr);
+        let found = source(&any, &roots).unwrap();
+        assert_eq!(found.source, AccessSource::DamonPaddr);
+        assert!(found.why.contains("CONFIG_DAMON_VADDR"), "{}", found.why);
     }
 
     #[test]

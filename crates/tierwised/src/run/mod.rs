@@ -156,7 +156,8 @@ impl Daemon {
         // The kernel's tiering needs no access monitoring.
         let steers =
             mode.0 == DaemonMode::Manage && judgement::steers(&options.config, &options.roots);
-        let started = (!steers).then(|| setup::start_monitoring(&options, &mut world));
+        let source = judgement::source_at_start;
+        let started = (!steers).then(|| setup::start_monitoring(source, &options, &mut world));
         let monitoring = match started {
             None => steering::FOUND_BY_KERNEL.into(),
             Some(Ok(why)) => why,

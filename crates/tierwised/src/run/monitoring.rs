@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::activity::{RETRY_INTERVAL, verb};
 use super::{Daemon, setup};
+use crate::judgement::{self, SourceJudgement};
 use crate::view::DaemonMode;
 
 impl Daemon {
@@ -22,7 +23,8 @@ impl Daemon {
             return;
         }
         self.activity.tried = Instant::now();
-        match self.restart_monitoring() {
+        // The first attempt may have failed by what it left out.
+        match self.restart_monitoring(judgement::source) {
             Ok(()) => {
                 let at = self.uptime();
                 let line = format!(
@@ -40,8 +42,8 @@ impl Daemon {
     /// Starts access monitoring, and manages again if the machine and the options allow it. On a
     /// failure nothing is monitored: monitoring that runs would pass for a daemon that needs no
     /// further attempt.
-    pub(super) fn restart_monitoring(&mut self) -> anyhow::Result<()> {
-        self.activity.source = setup::start_monitoring(&self.options, &mut self.world)?;
+    pub(super) fn restart_monitoring(&mut self, source: SourceJudgement) -> anyhow::Result<()> {
+        self.activity.source = setup::start_monitoring(source, &self.options, &mut self.world)?;
         let decided = self.decide_anew();
         if decided.is_err()
             && let Err(e) = self.world.stop()

@@ -29,7 +29,7 @@ use tierwise_linux::world::{LiveWorld, WorldConfig, damon_record};
 
 use super::{DaemonChannels, History, Options};
 use crate::config::{ClassName, Config, TenantConfig};
-use crate::judgement::{self, UsableSource};
+use crate::judgement::{self, SourceJudgement, UsableSource};
 use crate::view::DaemonMode;
 
 /// Last-level misses per sample, where the CPU samples: ten times MEMTIS's own figure
@@ -119,20 +119,17 @@ pub(super) fn world(options: &Options, host: LinuxHost, channels: &DaemonChannel
 }
 
 /// Starts access monitoring. Returns the source with the reason for it.
-pub(super) fn start_monitoring(options: &Options, world: &mut LiveWorld) -> anyhow::Result<String> {
+pub(super) fn start_monitoring(
+    source: SourceJudgement,
+    options: &Options,
+    world: &mut LiveWorld,
+) -> anyhow::Result<String> {
     world.can_monitor()?;
-    let (monitor, why) = monitor(options, world.host())?;
+    let UsableSource { source, why } =
+        source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
+    let monitor = make(source, options, world.host())?;
     world.monitor_with(monitor)?;
     Ok(why)
-}
-
-fn monitor(
-    options: &Options,
-    host: &LinuxHost,
-) -> anyhow::Result<(Box<dyn AccessMonitor>, String)> {
-    let UsableSource { source, why } =
-        judgement::source(&options.config, &options.roots).map_err(anyhow::Error::msg)?;
-    Ok((make(source, options, host)?, why))
 }
 
 fn make(

@@ -376,7 +376,7 @@ impl Daemon {
     fn manage_again(&mut self) {
         // Not steering, whatever becomes of monitoring.
         self.activity.mode = DaemonMode::Manage;
-        match self.restart_monitoring() {
+        match self.restart_monitoring(judgement::source_at_start) {
             Ok(()) => {
                 let line = format!("monitors accesses with {}", self.activity.source);
                 self.history.notice(self.uptime(), line);

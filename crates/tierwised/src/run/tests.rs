@@ -72,10 +72,10 @@ fn failed_restart_leaves_nothing_monitored() {
     daemon.on_monitoring_failed("a test ended it");
     let switch = demotion_switch(machine.path());
     fs::rename(&switch, switch.with_extension("gone")).unwrap();
-    daemon.restart_monitoring().unwrap_err();
+    daemon.restart_monitoring(judgement::source).unwrap_err();
     assert!(!daemon.world.is_monitoring() && !daemon.activity.manages());
     fs::rename(switch.with_extension("gone"), &switch).unwrap();
-    daemon.restart_monitoring().unwrap();
+    daemon.restart_monitoring(judgement::source).unwrap();
     assert!(daemon.world.is_monitoring() && daemon.activity.manages());
     assert_eq!(fs::read_to_string(switch).unwrap().trim(), "1");
 }

@@ -135,6 +135,19 @@ impl Whose {
     }
 }
 
+/// Returns when a cost is paid for, if that may take this part of the time. What was spent before
+/// it was due is paid for, too.
+fn paid_for(due: Instant, cost: Duration, part: f64, now: Instant) -> Instant {
+    (due.max(now) + cost.div_f64(part)).clamp(now + INTERVAL, now + MAX_AGE)
+}
+
+/// Returns what has to be paid for before the next count: this one, and the next if this is the
+/// first, which nothing had paid for. A program of nine seconds pays for one count then, instead of
+/// two.
+fn owed(cost: Duration, is_first: bool) -> Duration {
+    if is_first { 2 * cost } else { cost }
+}
+
 impl Steered {
     /// Time between two readings while the tenants have so many slow pages. Nothing follows from
     /// one in a pause before the idle pages are counted, and they are counted for slow pages only.
@@ -209,10 +222,7 @@ impl Steered {
         // The list of all generations, whose length other users decide, may take as much.
         let part = self.law.counting() * self.costs.cpus;
         let now = Instant::now();
-        // What was spent before it was due is paid for, too.
-        let after = |due: Instant, cost: Duration| {
-            (due.max(now) + cost.div_f64(part)).clamp(now + INTERVAL, now + MAX_AGE)
-        };
+        let after = |due: Instant, cost: Duration| paid_for(due, cost, part, now);
         let matters = Steering::may_promote(held_in(world, SLOWER)) || self.aged.is_some();
         let is_due = matters && self.age_at <= Instant::now() && !self.course.scans;
         let counts = is_due || self.law.wants_count();
@@ -234,10 +244,11 @@ impl Steered {
                 return Ok(false);
             }
             tracing::debug!(first = ?first.took, second = ?took, "walked the page tables");
+            let owed = owed(cost, self.walk.is_zero());
             self.walk = took;
             // The series pays for the counts within it.
             let due = if self.law.is_in_series() { now } else { self.age_at };
-            self.age_at = after(due, cost);
+            self.age_at = after(due, owed);
         }
         let before = thread_cpu();
         let read = kernel_tiering::idle_pages(&of, &mut self.reader);
@@ -550,6 +561,21 @@ fn costs(host: &LinuxHost) -> tierwise_linux::error::Result<SteeringCosts> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_take_their_part_of_time() {
+        let (start, cost, part) = (Instant::now(), Duration::from_millis(20), 0.004);
+        let (mut due, mut counts) = (start, 0_u32);
+        while due < start + MAX_AGE {
+            // A count is made when it is due.
+            let now = due;
+            counts += 1;
+            due = paid_for(due, owed(cost, counts == 1), part, now);
+            let share = (cost * counts).as_secs_f64() / (due - start).as_secs_f64();
+            assert!(share <= part, "{counts} counts take {share} of the time");
+        }
+        assert_eq!(counts, 11);
+    }
 
     #[test]
     fn walks_that_end_early_are_found() {

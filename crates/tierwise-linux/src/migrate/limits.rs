@@ -143,6 +143,11 @@ impl BatchSize {
         Self { target, pages: FIRST_BATCH, window: [Duration::ZERO; WINDOW], calls: 0 }
     }
 
+    /// Returns the target for the P99 of a call.
+    pub fn target(&self) -> Duration {
+        self.target
+    }
+
     /// Returns the limit of base pages for the next call.
     pub fn pages(&self) -> u32 {
         self.pages

@@ -17,6 +17,7 @@
 //! A huge page is one request, with its first address and its size: the kernel moves it whole, or
 //! splits it when the target has no huge page free. The mover verifies its first base page only.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tierwise_core::migrate::FailReason;
@@ -85,6 +86,8 @@ pub struct MoverCounters {
 pub struct Mover {
     shared: bool,
     batch_size: BatchSize,
+    /// Of the tenants whose calls have a target of their own.
+    own_sizes: BTreeMap<TenantId, BatchSize>,
     bytes: TokenBucket,
     /// Nanoseconds.
     cpu: TokenBucket,
@@ -103,6 +106,7 @@ impl Mover {
         Self {
             shared: limits.shared,
             batch_size: BatchSize::new(limits.call),
+            own_sizes: BTreeMap::new(),
             bytes: TokenBucket::new(limits.bandwidth.map(|b| b.0), MAX_PAGE),
             cpu: TokenBucket::new(limits.cpu.map(nanoseconds), 0),
             backoff: Backoff::default(),
@@ -118,9 +122,28 @@ impl Mover {
         self.tally
     }
 
-    /// Returns the 99th percentile of the last calls' durations.
+    /// Sets the tenants whose calls have a target of their own for the P99 of a call's duration, if
+    /// it is shorter than the common one ([`Limits::call`]). What was learnt of the sizes for the
+    /// same target stays.
+    pub fn set_targets(&mut self, targets: impl IntoIterator<Item = (TenantId, Duration)>) {
+        let mut known = std::mem::take(&mut self.own_sizes);
+        let shorter = targets.into_iter().filter(|(_, target)| *target < self.batch_size.target());
+        self.own_sizes = shorter
+            .map(|(tenant, target)| {
+                let size = known.remove(&tenant).filter(|size| size.target() == target);
+                (tenant, size.unwrap_or_else(|| BatchSize::new(target)))
+            })
+            .collect();
+    }
+
+    fn size_of(&mut self, tenant: TenantId) -> &mut BatchSize {
+        self.own_sizes.get_mut(&tenant).unwrap_or(&mut self.batch_size)
+    }
+
+    /// Returns the 99th percentile of the last calls' durations, of the tenants whose is longest.
     pub fn call_p99(&self) -> Duration {
-        self.batch_size.p99()
+        let own = self.own_sizes.values().map(BatchSize::p99);
+        own.fold(self.batch_size.p99(), Duration::max)
     }
 
     /// Executes requests in order; `out[i]` becomes the outcome of `requests[i]`.
@@ -185,7 +208,9 @@ impl Mover {
     /// budget, but always at least one page if the budget has any. Returns the start of the next
     /// batch.
     fn fill(&mut self, requests: &[MoveRequest], mut at: usize, affordable: i64) -> usize {
-        let most = u64::from(self.batch_size.pages()) * PAGE_SIZE;
+        let Some(&first) = self.todo.get(at) else { return at };
+        let tenant = requests[first as usize].tenant;
+        let most = u64::from(self.size_of(tenant).pages()) * PAGE_SIZE;
         let mut bytes = 0;
         let mut process = None;
         while let Some(&index) = self.todo.get(at) {
@@ -296,7 +321,9 @@ impl Mover {
             return answer;
         }
         let work = calls.cpu().saturating_sub(worked);
-        self.batch_size.took(u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX), time, work);
+        let pages = u32::try_from(bytes / PAGE_SIZE).unwrap_or(u32::MAX);
+        let tenant = requests[batch.requests[0] as usize].tenant;
+        self.size_of(tenant).took(pages, time, work);
         self.tally.calls += 1;
         answer
     }

@@ -170,6 +170,35 @@ fn results(out: &[Moved]) -> Vec<std::result::Result<(), FailReason>> {
     out.iter().map(|m| m.result).collect()
 }
 
+/// A service's requests wait for the end of the call that moves their pages.
+#[test]
+fn calls_of_services_are_shorter() {
+    const PAGES: usize = 4000;
+    let mut fake = FakeKernel::with(&[Nature::Plain; 2 * PAGES], 1);
+    fake.cost = Duration::from_micros(40);
+    let requests: Vec<MoveRequest> = (0..2 * PAGES)
+        .map(|i| match i < PAGES {
+            true => request(i, 7, 0),
+            false => MoveRequest { tenant: TenantId(1), ..request(i, 8, 0) },
+        })
+        .collect();
+    let mut mover = Mover::new(&Limits::default());
+    let targets = [(TenantId(0), Duration::from_secs(1)), (TenantId(1), Duration::from_millis(1))];
+    mover.set_targets(targets);
+    run(&mut fake, &mut mover, &requests);
+    let longest = |pid| fake.batches.iter().filter(|b| b.0 == pid).map(|b| b.1).skip(4).max();
+    // 20 ms and 1 ms at 40 us a page; a longer target than the common one is not taken.
+    assert!(longest(7).is_some_and(|pages| (100..=500).contains(&pages)), "{:?}", longest(7));
+    assert!(longest(8).is_some_and(|pages| pages <= 25), "{:?}", longest(8));
+    // What was learnt stays while the target does.
+    fake.batches.clear();
+    mover.set_targets([(TenantId(1), Duration::from_millis(1))]);
+    let again: Vec<MoveRequest> =
+        requests[PAGES..].iter().map(|&request| MoveRequest { node: 1, ..request }).collect();
+    run(&mut fake, &mut mover, &again);
+    assert!(fake.batches[0].1 <= 25, "{:?}", fake.batches[0]);
+}
+
 #[test]
 fn placement_decides_and_not_the_return_code() {
     use Nature::*;

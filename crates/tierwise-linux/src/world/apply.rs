@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tierwise_core::migrate::{FailReason, Move, MoveOutcome};
 use tierwise_core::observe::TenantReading;
-use tierwise_core::units::{PageId, TierId, Timestamp};
+use tierwise_core::units::{PageId, TenantId, TierId, Timestamp};
 
 use super::blocks::Blocks;
 use super::exchange::{ExchangeDebt, Exchanged};
@@ -98,6 +98,11 @@ pub struct Migrator<C> {
 }
 
 impl<C: Calls> Migrator<C> {
+    /// Sets targets of calls ([`Mover::set_targets`]).
+    pub(super) fn set_targets(&mut self, targets: impl IntoIterator<Item = (TenantId, Duration)>) {
+        self.mover.set_targets(targets);
+    }
+
     /// A migrator with full allowances.
     pub fn new(calls: C, limits: &Limits) -> Self {
         Self {

@@ -235,6 +235,12 @@ impl<C: Calls> LiveWorld<C> {
         self.readings.set_services(services);
     }
 
+    /// Sets the target for the P99 of a call that moves pages of these tenants, where it is shorter
+    /// than the configured one.
+    pub fn set_call_targets(&mut self, targets: impl IntoIterator<Item = (TenantId, Duration)>) {
+        self.migrator.set_targets(targets);
+    }
+
     /// Records a latency that a tenant reported.
     pub fn report_latency(&mut self, tenant: TenantId, p99: Duration, operations: u64) {
         if let Some(reading) = self.tenants.get_mut(tenant.index()) {

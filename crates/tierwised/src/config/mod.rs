@@ -185,7 +185,7 @@ pub struct Moving {
     /// Max bytes moved per second.
     pub rate: Amount,
     /// Limit on the 99th percentile of a single move_pages(2) call, in milliseconds. Batches are
-    /// sized to stay below it.
+    /// sized to stay below it, and those of a tenant with an SLO below an eighth of that SLO.
     pub call_p99_ms: u64,
     /// Also move pages that several processes share (MPOL_MF_MOVE_ALL).
     pub shared: bool,

@@ -107,13 +107,13 @@ impl Daemon {
         let same_tenants = setup::selectors(old)? == selectors && old.policy == config.policy;
         if same_tenants && old.moving == config.moving {
             self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
-            self.world.set_services(setup::services(&config));
+            setup::set_services(&config, &mut self.world);
         } else {
             // The numbers of tenants or the policy differ: the new engine learns every page again.
             self.engine = engine;
             self.history.forget_shares();
             self.world.set_tenants(selectors, true);
-            self.world.set_services(setup::services(&config));
+            setup::set_services(&config, &mut self.world);
             self.driver.start(&self.engine, &mut self.world)?;
         }
         if !matches!(self.activity.mode, DaemonMode::Observe | DaemonMode::Steer) {

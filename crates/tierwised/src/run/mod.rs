@@ -181,7 +181,7 @@ impl Daemon {
         // Steering starts after the first round, which would survey all blocks in vain.
         world.set_survey(!steers);
         world.set_tenants(setup::selectors(&options.config)?, true);
-        world.set_services(setup::services(&options.config));
+        setup::set_services(&options.config, &mut world);
         let warm_start = WarmStart::start(&options, &mut world, &mut history);
         let decides = if steers { DaemonMode::Steer } else { mode.0 };
         let engine = setup::engine(&options.config, &world, decides)?;

@@ -143,7 +143,7 @@ impl Daemon {
         let selectors = setup::selectors(&config)?;
         self.engine.set_tenants(config.tenants.iter().map(TenantConfig::spec).collect())?;
         self.world.set_tenants(selectors, false);
-        self.world.set_services(setup::services(&config));
+        setup::set_services(&config, &mut self.world);
         self.options.config = config;
         self.endpoints.follow(&self.options.config);
         Ok(())

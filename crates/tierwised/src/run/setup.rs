@@ -6,6 +6,7 @@ use anyhow::Context;
 use tierwise_core::engine::Engine;
 use tierwise_core::observe::DamonAttrs;
 use tierwise_core::recipe::Recipe;
+use tierwise_core::units::TenantId;
 use tierwise_core::world::World;
 
 use tierwise_linux::damon::admin::{self, Left};
@@ -186,10 +187,19 @@ pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, TenantSe
     config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
 }
 
-/// Which tenants are services.
-pub(super) fn services(config: &Config) -> Vec<bool> {
+/// The part of an SLO that a call may take which moves the service's pages. The kernel unmaps the
+/// pages of a call together, and a request that needs one of them waits until it is mapped again. A
+/// service that steering gives up has half of its SLO left (`slack`), of which this is a quarter: a
+/// request may meet two such calls, and each may lose the CPU once.
+const CALL: u32 = 8;
+
+/// Tells the world which tenants are services, and how long calls may keep their requests.
+pub(super) fn set_services(config: &Config, world: &mut LiveWorld) {
     let is_service = |tenant: &TenantConfig| tenant.class == ClassName::LatencyCritical;
-    config.tenants.iter().map(is_service).collect()
+    world.set_services(config.tenants.iter().map(is_service).collect());
+    let slos = config.tenants.iter().enumerate();
+    let slos = slos.filter_map(|(i, tenant)| Some((TenantId(i as u16), tenant.slo()?)));
+    world.set_call_targets(slos.map(|(tenant, slo)| (tenant, slo / CALL)));
 }
 
 /// The selector of a tenant's processes.

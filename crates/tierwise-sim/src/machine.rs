@@ -59,6 +59,9 @@ pub struct TierModel {
     /// Memory that stays free above the watermarks, because it is kept for requests that need a
     /// lower zone (`lowmem_reserve` in `mm/page_alloc.c`).
     pub reserve: Bytes,
+    /// Page cache of programs beside the scenario when it starts. The kernel drops it when free
+    /// memory is below the low watermark.
+    pub page_cache: Bytes,
 }
 
 /// A machine.
@@ -244,6 +247,7 @@ impl Machine {
             channels: t.channels,
             watermarks: None,
             reserve: Bytes(0),
+            page_cache: Bytes(0),
         });
         Some(Self {
             page_size: Bytes(4096),

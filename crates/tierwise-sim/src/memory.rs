@@ -56,6 +56,8 @@ pub struct Memory {
     marks: Vec<[Pages; 5]>,
     /// Free pages beyond the watermarks that only the last resort takes, by tier.
     reserve: Vec<Pages>,
+    /// Page cache of others, by tier.
+    page_cache: Vec<Pages>,
     /// By workload, then by tier.
     usage: Vec<Vec<Pages>>,
     /// The caps of the workloads; empty when no workload has one.
@@ -83,6 +85,7 @@ impl Memory {
             capacity: topology.tiers.iter().map(|t| t.capacity).collect(),
             marks: topology.tiers.iter().map(|t| levels.map(|l| t.watermarks.at(l))).collect(),
             reserve: vec![Pages(0); topology.tiers.len()],
+            page_cache: vec![Pages(0); topology.tiers.len()],
             usage: vec![vec![Pages(0); topology.tiers.len()]; workloads],
             caps: Vec::new(),
         }
@@ -93,9 +96,20 @@ impl Memory {
         self.reserve = reserve;
     }
 
+    /// Fills a part of each tier, all of it at most, with page cache of others.
+    pub fn set_page_cache(&mut self, page_cache: &[Pages]) {
+        let fits = page_cache.iter().zip(&self.capacity).map(|(&cache, &all)| cache.min(all));
+        self.page_cache = fits.collect();
+    }
+
+    /// The page cache of others that is left in a tier.
+    pub fn page_cache(&self, tier: TierId) -> Pages {
+        self.page_cache[tier.index()]
+    }
+
     /// Free base pages of a tier.
     pub fn free(&self, tier: TierId) -> Pages {
-        self.capacity[tier.index()] - self.used[tier.index()]
+        self.capacity[tier.index()] - self.used[tier.index()] - self.page_cache[tier.index()]
     }
 
     /// Returns true if a tier is below a watermark.
@@ -106,7 +120,24 @@ impl Memory {
     fn has_free(&self, tier: TierId, frames: u64, leave: WatermarkLevel) -> bool {
         let i = tier.index();
         let reserve = if leave == WatermarkLevel::None { 0 } else { self.reserve[i].0 };
-        self.free(tier).0 >= frames + self.marks[i][leave as usize].0 + reserve
+        // An allocation below the low watermark reclaims before it goes beyond the next one.
+        let reclaimed = matches!(leave, WatermarkLevel::Min | WatermarkLevel::None);
+        let cache = if reclaimed { self.page_cache[i].0 } else { 0 };
+        self.free(tier).0 + cache >= frames + self.marks[i][leave as usize].0 + reserve
+    }
+
+    /// Drops others' page cache of a tier that is about to take `frames` more pages. An allocation
+    /// that finds less than the low watermark wakes kswapd, which goes on to the high one
+    /// (`wake_all_kswapds` in `mm/page_alloc.c`, `balance_pgdat` in `mm/vmscan.c`). Clean pages of
+    /// files need no swap and no demotion, and are quickly dropped.
+    fn reclaim(&mut self, tier: TierId, frames: u64) {
+        let i = tier.index();
+        if self.page_cache[i] == Pages(0) || self.has_free(tier, frames, WatermarkLevel::Low) {
+            return;
+        }
+        let goal = frames + self.marks[i][WatermarkLevel::High as usize].0 + self.reserve[i].0;
+        let dropped = Pages(goal.saturating_sub(self.free(tier).0)).min(self.page_cache[i]);
+        self.page_cache[i] -= dropped;
     }
 
     /// Base pages of a workload by tier.
@@ -148,6 +179,7 @@ impl Memory {
         let tier =
             levels.into_iter().find_map(within).or_else(|| levels.into_iter().find_map(beyond));
         let tier = tier.ok_or(OutOfMemory)?;
+        self.reclaim(tier, frames);
         self.used[tier.index()] += Pages(frames);
         self.usage[usize::from(workload)][tier.index()] += Pages(frames);
         let frame = Frame { local, workload, tier: tier.0, bits: order };
@@ -231,6 +263,7 @@ impl Memory {
 
     /// Moves a page whose target has free memory.
     pub fn relocate(&mut self, page: PageId, to: TierId) {
+        self.reclaim(to, self.frame(page).frames());
         let frame = &mut self.frames[page.index()];
         let (from, frames) = (usize::from(frame.tier), Pages(frame.frames()));
         let usage = &mut self.usage[usize::from(frame.workload)];

@@ -213,6 +213,35 @@ fn kernel_tiering_takes_others_page_cache() {
     assert!(usage(0) < FAST / 8 * PAGE && usage(1) > FAST / 2 * PAGE, "{result:?}");
 }
 
+/// Pages of the fast tier that the program holds in the end, beside this much page cache.
+fn held_beside(page_cache: u64, policy: &str) -> u64 {
+    let mut machine = machine(FAST, 2 * RESIDENT);
+    machine.tiers[0].watermarks = Some([40, 50, 60, 70].map(|pages: u64| Bytes(pages * PAGE)));
+    machine.tiers[0].page_cache = Bytes(page_cache * PAGE);
+    let options = RunOptions { check: true, ..RunOptions::default() };
+    output(machine, policy, &options).result.tenants[0].usage_bytes["DRAM"] / PAGE
+}
+
+/// Where nothing is demoted, kswapd drops the page cache, and promotions find its room.
+#[test]
+fn promotions_take_dropped_page_cache() {
+    let cache = 200;
+    assert_eq!(held_beside(cache, "static"), FAST - cache - 50, "new memory goes to the slow tier");
+    assert_eq!(held_beside(0, "static"), FAST - 50);
+    let held = held_beside(cache, "multi-clock");
+    assert!(held > FAST - 100, "{held} pages");
+}
+
+/// DAMON starts with the policy, whose first scan therefore finds no bits. The daemon has a round
+/// each second, which brings them.
+#[test]
+fn daemon_goes_on_without_bits() {
+    let late = RunOptions { policy_at_mark: true, ..RunOptions::default() };
+    let machine = Machine { damon: lab_damon(), ..machine(FAST, 2 * RESIDENT) };
+    let result = output(machine, "multi-clock", &late).result;
+    assert!(result.promotions > 0, "{result:?}");
+}
+
 #[test]
 fn policy_waits_for_the_measured_part() {
     let late = RunOptions { policy_at_mark: true, ..RunOptions::default() };

@@ -77,6 +77,7 @@ impl FittedModules {
             channels: self.count as u32,
             watermarks: None,
             reserve: Bytes(0),
+            page_cache: Bytes(0),
         }
     }
 

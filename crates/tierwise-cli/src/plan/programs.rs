@@ -191,6 +191,7 @@ fn resident(
         channels: 1,
         watermarks: None,
         reserve: Bytes(0),
+        page_cache: Bytes(0),
     });
     let mut scenario = scenario(tiers.to_vec(), granule_order, vec![workload.clone()], duration);
     scenario.sizes = vec![TierSize::ShareOfResident(2.0); 2];

@@ -157,18 +157,19 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     let reserved =
         record.fast_node_mib().map_or(0, |mib| bytes((mib - DMA_ZONE_MIB).max(0.0)) / 256);
     let reserve = if reserved == 0 { String::new() } else { format!("reserve = \"{reserved}B\"") };
-    // The daemon moves its tenants' memory only, so others' page cache is out of its reach.
-    let cache = if by_page { bytes(run.file_mib_at_start()) / PAGE * PAGE } else { 0 };
+    let cache = bytes(run.file_mib_at_start()) / PAGE * PAGE;
     // What the program and others' page cache hold and what is free: all that there is to divide.
     let room = bytes(run.fast_mib_at_start + run.free_mib_at_start()) + cache;
     let resident = recorded.peak_resident.0;
     let footprint =
         if by_page { String::new() } else { format!("footprint = \"{}B\"", whole(resident)) };
     let damon = if by_page { "" } else { DAMON };
-    let (others, after) = if cache == 0 {
-        (String::new(), String::new())
-    } else {
-        (page_cache(cache), format!("after = \"{CACHE}\""))
+    // The kernel's tiering demotes it. Beside the daemon's policies there is no demotion, so that
+    // kswapd drops it, and the daemon moves its tenants' memory only.
+    let (dropped, others, after) = match (cache, by_page) {
+        (0, _) => Default::default(),
+        (_, true) => (String::new(), page_cache(cache), format!("after = \"{CACHE}\"")),
+        (_, false) => (format!("page_cache = \"{cache}B\""), String::new(), String::new()),
     };
     format!(
         "name = \"{name}\"\n\
@@ -191,6 +192,7 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
          load_ns = {fast_ns}\n\
          read_gbps = {UNLIMITED_GBPS}\n\
          {reserve}\n\
+         {dropped}\n\
          [machine.tier.watermarks]\n\
          min = \"{min}B\"\n\
          low = \"{low}B\"\n\

@@ -376,6 +376,11 @@ impl SimulatedHost {
     /// Reports what DAMON found, if it stands for bits and samples, and charges a round of the
     /// daemon that reads it.
     pub(super) fn report_damon(&mut self) {
+        // The daemon, and DAMON with it, starts with the policy.
+        if self.undecided {
+            self.monitors.restart_damon(self.now);
+            return;
+        }
         let work = self.monitors.report_damon(
             self.now,
             &self.workloads,

@@ -64,6 +64,10 @@ const QUANTUM: Duration = Duration::from_millis(10);
 /// second).
 const CALM_QUANTUM: Duration = Duration::from_millis(100);
 
+/// Longest wait of the daemon between two rounds (`MAX_WAIT` in `world/mod.rs` of tierwise-linux).
+/// A policy that waits for bits names no time.
+const DAEMON_WAIT: Duration = Duration::from_secs(1);
+
 /// A simulated machine with workloads on it.
 pub struct SimulatedHost {
     machine: Machine,
@@ -97,6 +101,8 @@ pub struct SimulatedHost {
     faulted: bool,
     /// True if the start of a measured part should not wait for the next observation.
     waits_for_mark: bool,
+    /// True if no policy decides yet: it waits for the start of a measured part.
+    undecided: bool,
     injection: Injection,
     budget: Budget,
     seed: u64,
@@ -122,6 +128,8 @@ impl SimulatedHost {
         let mut memory = Memory::new(&topology, workloads.len());
         let reserve = |tier: &TierModel| tier.reserve.in_pages(machine.page_size);
         memory.set_reserve(machine.tiers.iter().map(reserve).collect());
+        let page_cache = |tier: &TierModel| tier.page_cache.in_pages(machine.page_size);
+        memory.set_page_cache(&machine.tiers.iter().map(page_cache).collect::<Vec<_>>());
         let mut monitors = Monitors::new(workloads.len(), seed);
         if let Some(attrs) = machine.damon {
             monitors.monitor_with(attrs, 1 << machine.granule_order);
@@ -150,6 +158,7 @@ impl SimulatedHost {
             attention: false,
             faulted: false,
             waits_for_mark: false,
+            undecided: false,
             injection: Injection::default(),
             budget: Budget::default(),
             seed,
@@ -178,6 +187,7 @@ impl SimulatedHost {
     pub(crate) fn wait_for_mark(&mut self) -> bool {
         let mut measured = self.stats.accounts.iter().zip(&self.workloads);
         self.waits_for_mark = measured.all(|(a, w)| a.measured_from.is_none() || w.leaves_memory);
+        self.undecided = self.waits_for_mark;
         self.waits_for_mark
     }
 
@@ -232,7 +242,7 @@ impl SimulatedHost {
         out.extend(self.topology.ids().map(|tier| TierReading {
             free: self.memory.free(tier),
             utilisation: self.utilisation[tier.index()].min(1.0),
-            ..TierReading::default()
+            unmanaged: self.memory.page_cache(tier),
         }));
     }
 
@@ -265,6 +275,15 @@ impl SimulatedHost {
             work.clear();
             reading.counters = self.take_counters(i);
         }
+    }
+
+    /// The time by which the next round starts, if no event wakes the policy before.
+    fn wakes_at(&self, deadline: Option<Timestamp>) -> Option<u64> {
+        let longest = (self.machine.damon.is_some() && !self.undecided)
+            .then(|| self.now + DAEMON_WAIT.as_nanos() as u64);
+        let wake = deadline.map(|d| d.0).into_iter().chain(longest).min();
+        // A kernel thread that is still copying does not start its next round.
+        wake.map(|wake| wake.max(self.copies.busy_until()))
     }
 
     /// Returns true if a tier is below its low watermark and has a slower one to demote to.
@@ -320,8 +339,7 @@ impl World for SimulatedHost {
     fn wait_until(&mut self, deadline: Option<Timestamp>) -> Result<bool, SimError> {
         self.attention = false;
         self.faulted = false;
-        // A kernel thread that is still copying does not start its next round.
-        let wake = deadline.map(|d| d.0.max(self.copies.busy_until()));
+        let wake = self.wakes_at(deadline);
         let is_due = |now: u64| wake.is_some_and(|wake| now >= wake);
         // A wait need not have a step.
         self.watch.step();

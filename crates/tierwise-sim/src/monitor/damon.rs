@@ -71,6 +71,13 @@ impl Damon {
         }
     }
 
+    /// Forgets all accesses and regions, and starts at this time.
+    pub fn restart(&mut self, now: u64) {
+        self.workloads.iter_mut().for_each(|regions| regions.restart(now));
+        self.noted.fill(now);
+        self.read.fill(None);
+    }
+
     /// Counts the accesses of a share of a workload's window, which ends now.
     pub fn note(&mut self, i: usize, workload: &Workload, share: f64, now: u64) {
         let is_mapped = |local| workload.page(local).map(|_| PageId(local));

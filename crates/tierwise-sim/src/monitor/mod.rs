@@ -183,6 +183,13 @@ impl Monitors {
         Some(damon.report(now, workloads, memory, observation))
     }
 
+    /// Starts DAMON now, if it stands for bits and samples.
+    pub fn restart_damon(&mut self, now: u64) {
+        if let Some(damon) = &mut self.damon {
+            damon.restart(now);
+        }
+    }
+
     /// A workload's misses in a tier as ticks since this was last asked, if DAMON stands for
     /// samples.
     pub fn take_ticks(&mut self, i: usize, tier: TierId) -> Option<u64> {

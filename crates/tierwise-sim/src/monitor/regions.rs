@@ -111,6 +111,13 @@ impl Regions {
         self.touched.drain(|page| accesses[page.index()] = 0.0);
     }
 
+    /// Forgets all accesses and regions, and starts an aggregation interval.
+    pub(super) fn restart(&mut self, now: u64) {
+        self.start(now);
+        self.regions.clear();
+        self.last_regions = 0;
+    }
+
     /// The regions, in base pages.
     pub(super) fn all(&self) -> &[Region] {
         &self.regions
@@ -258,6 +265,18 @@ mod tests {
         let counts: Vec<u32> = regions.regions.iter().map(|r| r.nr_accesses).collect();
         // The mean of a merge is cut off to a whole number, as the kernel's is.
         assert_eq!(counts, [0, 9], "the threshold is 4 after 0, 1 and 2");
+    }
+
+    #[test]
+    fn restart_forgets_accesses_and_regions() {
+        let mut regions = regions(&[0, 9]);
+        regions.touched.set(PageId(3));
+        regions.accesses[3] = 1e6;
+        let second = 1_000_000_000;
+        regions.restart(second);
+        assert_eq!(regions.intervals(second, &ATTRS), 0);
+        regions.count(second + second / 5, &ATTRS);
+        assert_eq!(regions.all(), [region(0, 20, 0, 1)]);
     }
 
     #[test]

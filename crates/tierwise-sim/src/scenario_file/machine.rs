@@ -241,7 +241,14 @@ fn tier(table: &Section<'_>, capacity: Bytes) -> Result<TierModel, ConfigError> 
         channels: table.whole_or("channels", 1, 1..=1024)? as u32,
         watermarks: watermarks(&table.section("watermarks")?)?,
         reserve: table.bytes_or("reserve", Bytes(0))?,
+        page_cache: table.bytes_or("page_cache", Bytes(0))?,
     };
+    // The size of a tier that is a share of a program is not known yet.
+    if capacity > Bytes(0) && model.page_cache > capacity {
+        let problem =
+            format!("found {}; allowed: up to {capacity}, the tier's capacity", model.page_cache);
+        return Err(table.error("page_cache", problem));
+    }
     table.finish()?;
     Ok(model)
 }

@@ -33,6 +33,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("tier", "write_gbps", Some(("-30", "30"))),
     ("tier", "channels", Some(("-2", "2"))),
     ("tier", "reserve", NONE),
+    ("tier", "page_cache", NONE),
     ("damon", "sampling_ms", Some(("-5", "5"))),
     ("damon", "aggregation_ms", Some(("-100", "100"))),
     ("damon", "min_regions", Some(("-10", "10"))),
@@ -204,7 +205,7 @@ fn beside(table: &str, key: &str) -> &'static str {
         ("tier", "share") => "",
         ("tier", "load_ns") => "share = 0.5\n",
         ("tier", "store_ns") => "share = 0.5\nload_ns = 90\nread_gbps = 30\n",
-        ("tier", "write_gbps" | "channels" | "reserve") => {
+        ("tier", "write_gbps" | "channels" | "reserve" | "page_cache") => {
             "share = 0.5\nload_ns = 90\nread_gbps = 30\n"
         }
         ("tier", _) => "share = 0.5\nload_ns = 90\n",

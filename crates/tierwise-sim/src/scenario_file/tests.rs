@@ -231,6 +231,12 @@ fn tiers_stand_fastest_first_and_are_complete() {
         machine_refusal(&tier("a", "load_ns = 0\nread_gbps = 10\n")),
         "s.toml:6: machine.tier[0].load_ns: found 0; allowed: a number from 1 to 1000000"
     );
+    let cached = "load_ns = 80\nread_gbps = 30\npage_cache = \"2MiB\"\n";
+    assert_eq!(
+        machine_refusal(&tier("a", cached)),
+        "s.toml:8: machine.tier[0].page_cache: found 2 MiB; allowed: up to 1 MiB, the tier's \
+         capacity"
+    );
     let eight: String = (0..8).map(|i| tier(&format!("t{i}"), good)).collect();
     assert!(machine_refusal(&eight).ends_with("machine.tier: found 8 tiers; allowed: 1 to 7"));
     assert_eq!(

@@ -115,8 +115,10 @@ impl Work {
         let bound = workload.windows.bound();
         self.instructions += workload.window.instructions as f64 * amount;
         self.operations += workload.window.operations as f64 * amount;
-        self.all_fast_ns += bound.all_fast_ns * amount / workload.parallelism;
-        self.oracle_ns += bound.oracle_ns * amount / workload.parallelism;
+        // Threads beyond the CPUs take turns, whatever the memory.
+        let parallelism = workload.parallelism.min(workload.cpu_limit);
+        self.all_fast_ns += bound.all_fast_ns * amount / parallelism;
+        self.oracle_ns += bound.oracle_ns * amount / parallelism;
         for (t, sum) in self.misses.iter_mut().enumerate() {
             let (loads, stores) = workload.served(t);
             *sum += (loads + stores) * amount;
@@ -190,6 +192,8 @@ pub struct Workload {
     pub slow: Option<Slow>,
     /// Threads that share the current window's work.
     pub parallelism: f64,
+    /// CPUs of the machine, if they are limited.
+    pub cpu_limit: f64,
     /// Threads that share what each recorded thread did.
     pub threads: f64,
     /// Share of the time beside misses in which it waits for its client.
@@ -220,6 +224,7 @@ impl Workload {
             misses: vec![Misses::default(); tiers],
             slow: None,
             parallelism: 1.0,
+            cpu_limit: f64::INFINITY,
             threads: 1.0,
             client_share: 0.0,
             leaves_memory: false,

@@ -51,6 +51,19 @@ fn one_cpu_pays_for_background_work() {
     assert!(one.0 > two.0 + one.1 / 2.0, "{one:?} {two:?}");
 }
 
+/// The time with all memory fast is that of the same CPUs.
+#[test]
+fn threads_that_take_turns_lose_nothing() {
+    let spec =
+        GeneratorSpec { footprint_pages: RESIDENT, windows: Some(4), ..GeneratorSpec::default() };
+    let one = WorkloadSpec { threads: 4, ..workload("one", "zipf", spec) };
+    let machine = Machine { cpus: Some(1), ..machine(2 * RESIDENT, 2 * RESIDENT) };
+    let prepared = Prepared::load(scenario(machine, vec![one])).unwrap();
+    let recipe = Recipe::named("static").unwrap();
+    let result = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap().result;
+    assert!(result.slowdown < 1.1, "{result:?}");
+}
+
 #[test]
 fn nothing_moves_without_background_work() {
     assert_eq!(result(Some(1), "static"), result(None, "static"));

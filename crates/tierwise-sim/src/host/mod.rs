@@ -124,7 +124,9 @@ impl SimulatedHost {
     ) -> Self {
         let topology = machine.topology();
         let tiers = topology.tiers.len();
-        let (workloads, schedules): (Vec<_>, Vec<_>) = workloads.into_iter().unzip();
+        let (mut workloads, schedules): (Vec<Workload>, Vec<_>) = workloads.into_iter().unzip();
+        let cpus = machine.cpus.map_or(f64::INFINITY, f64::from);
+        workloads.iter_mut().for_each(|workload| workload.cpu_limit = cpus);
         let mut memory = Memory::new(&topology, workloads.len());
         let reserve = |tier: &TierModel| tier.reserve.in_pages(machine.page_size);
         memory.set_reserve(machine.tiers.iter().map(reserve).collect());

@@ -63,6 +63,7 @@ fn run_one(
     // This workload is never placed. It only gives the work of its windows.
     let mut workload = Workload::new(prepared.windows(i)?, prepared.machine().tiers.len(), 0);
     workload.threads = f64::from(spec.threads);
+    workload.cpu_limit = prepared.machine().cpus.map_or(f64::INFINITY, f64::from);
     let mut work = Work::none(prepared.machine().tiers.len());
     let (mut measured, mut spans) = (Measured::default(), Vec::new());
     let mut window = Window::default();
@@ -72,7 +73,8 @@ fn run_one(
         workload.set_parallelism();
         let dilation = f64::from(workload.windows.dilation());
         let bound = *workload.windows.bound();
-        let whole = (bound.oracle_ns * dilation / workload.parallelism).max(1.0);
+        let parallelism = workload.parallelism.min(workload.cpu_limit);
+        let whole = (bound.oracle_ns * dilation / parallelism).max(1.0);
         let part = ((end_ns - now) / whole).min(1.0);
         let amount = part * dilation;
         spans.push(Span {

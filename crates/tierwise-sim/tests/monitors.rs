@@ -7,6 +7,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{machine, scenario, workload};
 use tierwise_core::engine::{Engine, EngineConfig};
@@ -267,6 +268,18 @@ fn damon_stands_for_bits_and_samples() {
     };
     let (hot, cold) = (mean(&mut HOT.clone()), mean(&mut (300..PAGES)));
     assert!(hot > 15.0 && cold < 4.0, "{hot} ticks of a hot page, {cold} of a cold one");
+}
+
+/// A policy that waits for bits names no time for its next round.
+#[test]
+fn daemon_waits_a_second_at_most() {
+    let signals = Signals { reference_bits: true, ..Signals::default() };
+    let damon = Machine { damon: Some(DamonAttrs::default()), ..machine(4000, 4000) };
+    let mut host = host_on(damon, signals);
+    let before = host.now();
+    assert!(host.wait_until(None).unwrap(), "the workload goes on");
+    let waited = host.now().since(before);
+    assert!(waited <= Duration::from_secs(1), "{waited:?}");
 }
 
 /// A check is of one base page: a granule of 64 pages that is accessed once in a sampling interval

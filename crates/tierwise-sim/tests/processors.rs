@@ -245,16 +245,6 @@ fn promotions_take_dropped_page_cache() {
     assert!(held > FAST - 100, "{held} pages");
 }
 
-/// DAMON starts with the policy, whose first scan therefore finds no bits. The daemon has a round
-/// each second, which brings them.
-#[test]
-fn daemon_goes_on_without_bits() {
-    let late = RunOptions { policy_at_mark: true, ..RunOptions::default() };
-    let machine = Machine { damon: lab_damon(), ..machine(FAST, 2 * RESIDENT) };
-    let result = output(machine, "multi-clock", &late).result;
-    assert!(result.promotions > 0, "{result:?}");
-}
-
 #[test]
 fn policy_waits_for_the_measured_part() {
     let late = RunOptions { policy_at_mark: true, ..RunOptions::default() };

@@ -187,11 +187,11 @@ pub(super) fn selectors(config: &Config) -> anyhow::Result<Vec<(String, TenantSe
     config.tenants.iter().map(|tenant| Ok((tenant.name.clone(), selector(tenant)?))).collect()
 }
 
-/// The part of an SLO that a call may take which moves the service's pages. The kernel unmaps the
+/// An SLO is at least as long as so many calls that move the service's pages. The kernel unmaps the
 /// pages of a call together, and a request that needs one of them waits until it is mapped again. A
-/// service that steering gives up has half of its SLO left (`slack`), of which this is a quarter: a
-/// request may meet two such calls, and each may lose the CPU once.
-const CALL: u32 = 8;
+/// service that steering gives up has half of its SLO left (`slack`), of which a call takes a
+/// quarter: a request may meet two such calls, and each may lose the CPU once.
+const CALLS_PER_SLO: u32 = 8;
 
 /// Tells the world which tenants are services, and how long calls may keep their requests.
 pub(super) fn set_services(config: &Config, world: &mut LiveWorld) {
@@ -199,7 +199,7 @@ pub(super) fn set_services(config: &Config, world: &mut LiveWorld) {
     world.set_services(config.tenants.iter().map(is_service).collect());
     let slos = config.tenants.iter().enumerate();
     let slos = slos.filter_map(|(i, tenant)| Some((TenantId(i as u16), tenant.slo()?)));
-    world.set_call_targets(slos.map(|(tenant, slo)| (tenant, slo / CALL)));
+    world.set_call_targets(slos.map(|(tenant, slo)| (tenant, slo / CALLS_PER_SLO)));
 }
 
 /// The selector of a tenant's processes.

@@ -6,10 +6,10 @@
 //! this one.
 
 use std::collections::VecDeque;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tierwise_core::observe::DamonAttrs;
 use tierwise_core::units::Timestamp;
 
@@ -20,168 +20,14 @@ use crate::monitor::{MonitorTarget, ProcessRegion, thread_cpu};
 use crate::pace::Pace;
 use crate::process::{Process, ProcessStat, Reader};
 use crate::roots::Roots;
-use crate::worker;
 
+use super::orders::{DamonAnswer, DamonOrder, KdamondChange, Monitored, cpu_time, read_stat};
 use super::{GROUP, TURN};
 
 /// Checks at the end of whether a thread waits, and the pause between two: a fifth of a second, in
 /// which a page fault of a process ends, and which a daemon that ends has for each thread.
 const LAST_CHECKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// A kdamond that is on.
-#[derive(Debug)]
-pub(super) struct Monitored {
-    /// Its place among the commander's kdamonds.
-    pub place: usize,
-    /// Its processes, in the order of its targets.
-    pub processes: Vec<Process>,
-    /// Its thread.
-    pub thread: Option<Process>,
-}
-
-impl Monitored {
-    /// Its CPU time so far; zero once it has ended.
-    pub(super) fn cpu_time(&self, roots: &Roots, reader: &mut Reader) -> Duration {
-        self.thread.map_or(Duration::ZERO, |thread| cpu_time(thread, roots, reader))
-    }
-}
-
-/// CPU time of a kdamond's thread so far; zero if another thread has its number.
-fn cpu_time(thread: Process, roots: &Roots, reader: &mut Reader) -> Duration {
-    let stat = read_stat(thread, roots, reader);
-    stat.map_or(Duration::ZERO, |stat| stat.exact_cpu_time(roots, thread.pid, reader))
-}
-
-/// Reads the state of a kdamond's thread; `None` if another thread has its number.
-fn read_stat(thread: Process, roots: &Roots, reader: &mut Reader) -> Option<ProcessStat> {
-    let stat = ProcessStat::read(roots, thread.pid, reader).ok()?;
-    (stat.start_time == thread.start_time).then_some(stat)
-}
-
-/// A kdamond that was started or stopped.
-#[derive(Debug)]
-pub(super) enum KdamondChange {
-    Started(Monitored),
-    /// The place of one that was stopped.
-    Left(usize),
-}
-
-/// An order to the commander.
-#[derive(Debug)]
-pub(super) enum DamonOrder {
-    /// Monitors these processes and no others.
-    Targets(Vec<MonitorTarget>),
-    /// Sets the current intervals of every kdamond, reads the kdamonds if there is no tracepoint,
-    /// and ends and starts turns.
-    Collect,
-    /// Turns every kdamond off.
-    Stop,
-}
-
-/// Result of an order.
-#[derive(Debug)]
-pub(super) struct DamonAnswer {
-    pub changes: VecDeque<KdamondChange>,
-    /// Processes whose regions were read through sysfs, and the regions.
-    pub sampled: Vec<Process>,
-    pub regions: Vec<ProcessRegion>,
-    /// Processes take turns, because there are more than kdamonds.
-    pub takes_turns: bool,
-    /// CPU time of all stopped kdamonds.
-    pub ended: Duration,
-    pub result: Result<()>,
-}
-
-/// Channel to the commander. Dropping it ends the thread, which then turns off every kdamond.
-#[derive(Debug)]
-pub(super) struct Commands {
-    orders: Option<Sender<(DamonAttrs, DamonOrder)>>,
-    answers: Receiver<DamonAnswer>,
-    thread: Option<JoinHandle<()>>,
-    /// An order was given and not answered yet.
-    is_pending: bool,
-}
-
-/// Time to wait for a commander that ends: two of the longest aggregation intervals. After that it
-/// is left to its wait.
-pub(super) const TO_END: Duration = Duration::from_secs(10);
-
-impl Commands {
-    /// Starts the thread.
-    pub(super) fn start(mut commander: Commander) -> Result<Self> {
-        let (orders, ordered) = bounded::<(DamonAttrs, DamonOrder)>(1);
-        let (answer, answers) = bounded(1);
-        let body = move || {
-            loop {
-                let has_ended = match commander.next_order(&ordered) {
-                    Ok((attrs, order)) => answer.send(commander.run(attrs, order)).is_err(),
-                    Err(RecvTimeoutError::Disconnected) => true,
-                    Err(RecvTimeoutError::Timeout) => {
-                        commander.end_turns_in_time();
-                        false
-                    }
-                };
-                if has_ended {
-                    break;
-                }
-            }
-            if let Err(problem) = commander.stop() {
-                tracing::warn!("{problem}");
-            }
-        };
-        let thread = Some(worker::spawn("kdamonds", body)?);
-        Ok(Self { orders: Some(orders), answers, thread, is_pending: false })
-    }
-
-    /// True if an order is not answered yet.
-    pub(super) fn is_pending(&self) -> bool {
-        self.is_pending
-    }
-
-    /// Gives an order, unless the last one is not answered yet.
-    pub(super) fn give(&mut self, attrs: DamonAttrs, order: DamonOrder) {
-        if let Some(orders) = self.orders.as_ref().filter(|_| !self.is_pending) {
-            // If the thread has ended, take() finds out.
-            let _ = orders.send((attrs, order));
-            self.is_pending = true;
-        }
-    }
-
-    /// Takes the answer to the last order, if it comes within the limit. Without a limit it waits
-    /// for the answer.
-    pub(super) fn take(&mut self, limit: Option<Duration>) -> Result<Option<DamonAnswer>> {
-        if !self.is_pending {
-            return Ok(None);
-        }
-        let answer = match limit {
-            Some(limit) => self.answers.recv_timeout(limit),
-            None => self.answers.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match answer {
-            Ok(answer) => {
-                self.is_pending = false;
-                Ok(Some(answer))
-            }
-            Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(LinuxError::Missing {
-                what: "the thread that commands kdamonds has ended".into(),
-                remedy: "see the log for the reason, and restart".into(),
-            }),
-        }
-    }
-}
-
-impl Drop for Commands {
-    fn drop(&mut self) {
-        self.orders = None;
-        // The thread closes the channel of answers once it has stopped everything.
-        while self.answers.recv_timeout(TO_END).is_ok() {}
-        if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
-            let _ = thread.join();
-        }
-    }
-}
 
 /// A kdamond and its turn.
 #[derive(Debug)]
@@ -253,7 +99,7 @@ impl Commander {
     }
 
     /// Waits for an order, at most until a turn ends.
-    fn next_order(
+    pub(super) fn next_order(
         &self,
         orders: &Receiver<(DamonAttrs, DamonOrder)>,
     ) -> std::result::Result<(DamonAttrs, DamonOrder), RecvTimeoutError> {
@@ -275,7 +121,7 @@ impl Commander {
 
     /// Ends turns in time. The next order, which starts other turns, may come many seconds later,
     /// and a kdamond costs as much after its turn as in it.
-    fn end_turns_in_time(&mut self) {
+    pub(super) fn end_turns_in_time(&mut self) {
         // One time for both steps: to end a turn takes a while, and a turn whose time passes
         // meanwhile was not tried yet.
         let (now, length) = (self.now(), self.attrs.aggregation * TURN);
@@ -287,7 +133,7 @@ impl Commander {
         }
     }
 
-    fn run(&mut self, attrs: DamonAttrs, order: DamonOrder) -> DamonAnswer {
+    pub(super) fn run(&mut self, attrs: DamonAttrs, order: DamonOrder) -> DamonAnswer {
         self.attrs = attrs;
         let (mut sampled, mut regions) = (Vec::new(), Vec::new());
         let result = match order {
@@ -553,7 +399,7 @@ impl Commander {
         Ok(())
     }
 
-    fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<()> {
         let (mut left, mut waiting) = (Vec::new(), Vec::new());
         for (number, place) in std::mem::take(&mut self.places).into_iter().enumerate() {
             self.changes.push_back(KdamondChange::Left(number));

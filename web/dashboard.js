@@ -401,11 +401,14 @@ class Page {
       ["blocks managed", short(counters.blocks)],
     ]);
     const now = `${cost.cpu_percent.toFixed(2)} % of ${short(cost.budget_percent)} % allowed`;
-    const parts = `DAMON ${short(cost.damon_seconds)} s, moving ${short(cost.moving_seconds)} s`;
+    const damon = `DAMON ${short(cost.damon_seconds)} s`;
     const longer = `${short(cost.throttle)} × as long, to keep the budget`;
     facts(byId("cost"), [
       ["CPU now", now],
-      ["CPU so far", `${short(cost.cpu_seconds)} s; ${parts}`],
+      ["CPU so far", `${short(cost.cpu_seconds)} s`],
+      ["looking", `${short(cost.looking_seconds)} s (${damon})`],
+      ["deciding", `${short(cost.deciding_seconds)} s`],
+      ["moving", `${short(cost.moving_seconds)} s`],
       ["intervals", cost.throttle > 1 ? longer : "as configured"],
       ["resident memory", bytes(cost.rss_bytes)],
       ["samples", short(counters.samples)],

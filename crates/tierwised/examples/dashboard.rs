@@ -239,7 +239,9 @@ fn cost(second: u64) -> Cost {
     Cost {
         cpu_percent: swinging(second, 0.74, 0.12, 45.0),
         cpu_seconds: second as f64 * 0.0074,
+        looking_seconds: second as f64 * 0.0062,
         damon_seconds: second as f64 * 0.0041,
+        deciding_seconds: second as f64 * 0.0003,
         moving_seconds: second as f64 * 0.0024,
         polling_seconds: second as f64 * 0.0011,
         budget_percent: 1.0,

@@ -346,9 +346,16 @@ pub struct Cost {
     pub cpu_percent: f64,
     /// CPU seconds since the start.
     pub cpu_seconds: f64,
-    /// The part of them that DAMON's threads used.
+    /// The part of them spent on finding processes, their memory and its accesses, DAMON's threads
+    /// and the start included.
+    #[serde(default)]
+    pub looking_seconds: f64,
+    /// The part of those that DAMON's threads used.
     pub damon_seconds: f64,
-    /// The part of them spent on moving pages and verifying the moves.
+    /// The part of `cpu_seconds` that the policy used.
+    #[serde(default)]
+    pub deciding_seconds: f64,
+    /// The part of `cpu_seconds` spent on moving pages and verifying the moves.
     pub moving_seconds: f64,
     /// CPU seconds of polling tenants' services and virtual machines. Each endpoint has a budget of
     /// its own.

@@ -44,7 +44,9 @@ pub fn snapshot() -> Snapshot {
         cost: Cost {
             cpu_percent: 0.8,
             cpu_seconds: 30.0,
+            looking_seconds: 15.0,
             damon_seconds: 12.0,
+            deciding_seconds: 0.5,
             moving_seconds: 8.0,
             polling_seconds: 2.0,
             budget_percent: 1.0,

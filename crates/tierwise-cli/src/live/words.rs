@@ -176,17 +176,19 @@ pub fn pod(pod: &PodView) -> String {
 /// The daemon's cost.
 pub fn cost(cost: &Cost) -> String {
     let throttled = if cost.throttle > 1.0 {
-        format!(", intervals {:.1} times as long to stay within it", cost.throttle)
+        format!(", intervals {:.1} times as long", cost.throttle)
     } else {
         String::new()
     };
     format!(
-        "{:.2} % of a CPU (budget {:.2} %{throttled}), {:.1} s so far, {:.1} s of it by DAMON and \
-         {:.1} s for moving, {} of memory",
+        "{:.2} % of a CPU (budget {:.2} %{throttled}); {:.1} s so far: {:.1} looking (DAMON \
+         {:.1}), {:.1} deciding, {:.1} moving; {} of memory",
         cost.cpu_percent,
         cost.budget_percent,
         cost.cpu_seconds,
+        cost.looking_seconds,
         cost.damon_seconds,
+        cost.deciding_seconds,
         cost.moving_seconds,
         size(cost.rss_bytes)
     )

@@ -11,7 +11,7 @@ use crate::units::Pages;
 /// The time between the two generations that show idle pages. A page that is accessed more often is
 /// in use, however hot others are. A scan for pages that are idle by chance costs more than waiting
 /// for a better answer: with the short gap alone Redis took 17.1 and 18.0 s instead of 16.9
-/// (docs/performance.md).
+/// (docs/steering.md).
 pub const LONG_GAP: Duration = Duration::from_millis(300);
 
 /// The same time where few pages are idle for longer. The cold pages of a B+ tree were used ten

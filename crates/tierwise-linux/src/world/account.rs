@@ -56,6 +56,9 @@ pub(super) struct DaemonAccount {
     pub decides: bool,
     /// CPU time in the current round of work that is paid for apart: surveys and moves.
     pub apart: Duration,
+    /// CPU time in the current round of observing the machine and of moves: what is left is the
+    /// policy's.
+    pub of_world: Duration,
     /// Failed reads of the current round.
     pub faults: Faults,
     pub ledger: Ledger,
@@ -70,6 +73,7 @@ impl DaemonAccount {
             decisions: Pace::new(budget, DECISIONS),
             decides: false,
             apart: Duration::ZERO,
+            of_world: Duration::ZERO,
             faults: Faults::default(),
             ledger: Ledger::default(),
             events: Vec::new(),
@@ -112,9 +116,10 @@ impl DaemonAccount {
     /// wakes the daemon must not delay its decisions.
     pub(super) fn end_round(&mut self, now: Timestamp, cost: Duration) {
         let own = cost.saturating_sub(std::mem::take(&mut self.apart));
+        self.cpu_budget.deciding(cost.saturating_sub(std::mem::take(&mut self.of_world)));
         if std::mem::take(&mut self.decides) {
             self.decisions.charge(now, own);
-            self.cpu_budget.deciding(own);
+            self.cpu_budget.decided(own);
         }
     }
 
@@ -133,6 +138,15 @@ impl DaemonAccount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn policy_has_what_the_world_leaves() {
+        let (mut account, ms) = (DaemonAccount::new(0.01, 0.03), Duration::from_millis);
+        account.of_world = ms(150);
+        account.end_round(Timestamp::ZERO, ms(206));
+        account.end_round(Timestamp::ZERO, ms(4));
+        assert_eq!(account.cpu_budget.deciding_so_far(), ms(60));
+    }
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::ZERO + Duration::from_millis(millis)

@@ -133,7 +133,10 @@ pub struct CpuBudget {
     answering: fn() -> Duration,
     owed: Owed,
     surveys: Duration,
+    /// CPU time of rounds that decide, without surveys and moves. It includes what they observe.
     decisions: Duration,
+    /// CPU time of the policy alone.
+    deciding: Duration,
     total: Duration,
     throttle: f64,
     suspended: bool,
@@ -159,6 +162,7 @@ impl CpuBudget {
             owed: Owed::default(),
             surveys: Duration::ZERO,
             decisions: Duration::ZERO,
+            deciding: Duration::ZERO,
             total: Duration::ZERO,
             throttle: 1.0,
             suspended: false,
@@ -268,9 +272,14 @@ impl CpuBudget {
         Average { total: part(last.total, first.total), paced: part(last.paced, first.paced) }
     }
 
-    /// Adds CPU time of decisions.
-    pub fn deciding(&mut self, more: Duration) {
+    /// Adds CPU time of a round that decided, without surveys and moves.
+    pub fn decided(&mut self, more: Duration) {
         self.decisions += more;
+    }
+
+    /// Adds CPU time of the policy.
+    pub fn deciding(&mut self, more: Duration) {
+        self.deciding += more;
     }
 
     /// All CPU time so far, including migration and the kernel's threads.
@@ -281,6 +290,18 @@ impl CpuBudget {
     /// CPU time of migration so far, verification included.
     pub fn moving_so_far(&self) -> Duration {
         self.moving
+    }
+
+    /// CPU time of the policy so far.
+    pub fn deciding_so_far(&self) -> Duration {
+        self.deciding
+    }
+
+    /// CPU time so far of finding processes, their memory and its accesses, by the kernel's threads
+    /// too: all that is not spent on deciding, moving, polling or answering. It includes the start.
+    pub fn looking_so_far(&self) -> Duration {
+        let apart = self.deciding + self.moving + self.polling + (self.answering)();
+        self.total.saturating_sub(apart)
     }
 
     /// CPU time of the kernel's threads so far.
@@ -317,6 +338,17 @@ impl CpuBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_left_is_for_looking() {
+        let (mut budget, ms) = (CpuBudget::new(0.01, 1.0), Duration::from_millis);
+        budget.total = ms(100);
+        budget.deciding(ms(10));
+        budget.moving(ms(20));
+        budget.polling(ms(5));
+        budget.answering(|| Duration::from_millis(3));
+        assert_eq!((budget.looking_so_far(), budget.deciding_so_far()), (ms(62), ms(10)));
+    }
 
     #[test]
     fn surveys_wait_until_they_are_paid() {
@@ -376,7 +408,7 @@ mod tests {
             budget.spent(Timestamp::ZERO + Duration::from_secs(second), total);
             // 2 % of a CPU, of which monitoring takes 0.4.
             total += Duration::from_millis(20);
-            budget.deciding(Duration::from_millis(16));
+            budget.decided(Duration::from_millis(16));
         }
         assert_eq!((budget.throttle(), budget.suspended()), (1.0, false));
     }

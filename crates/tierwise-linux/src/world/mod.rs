@@ -387,6 +387,11 @@ impl<C: Calls> LiveWorld<C> {
         self.account.cpu_budget.moving(more);
     }
 
+    /// Adds CPU time of the policy, in which it set the kernel's course.
+    pub fn deciding(&mut self, more: Duration) {
+        self.account.cpu_budget.deciding(more);
+    }
+
     /// Ends a round that took this CPU time of the calling thread. A round that decided is followed
     /// by the next one once the budget has paid for it ([`crate::pace`]).
     pub fn end_round(&mut self, cost: Duration) {
@@ -447,6 +452,7 @@ impl<C: Calls> World for LiveWorld<C> {
     }
 
     fn observe(&mut self, out: &mut Observation) -> Infallibly<()> {
+        let before = thread_cpu();
         out.clear();
         self.migrator.start_round();
         let now = self.time();
@@ -462,6 +468,7 @@ impl<C: Calls> World for LiveWorld<C> {
         if due {
             self.account.report_faults(now);
         }
+        self.account.of_world += thread_cpu().saturating_sub(before);
         Ok(())
     }
 
@@ -475,7 +482,9 @@ impl<C: Calls> World for LiveWorld<C> {
     fn migrate(&mut self, plan: &MigrationPlan, out: &mut Vec<MoveOutcome>) -> Infallibly<()> {
         let before = thread_cpu();
         self.apply_moves(&plan.moves, out);
-        self.account.apart += thread_cpu().saturating_sub(before);
+        let took = thread_cpu().saturating_sub(before);
+        self.account.apart += took;
+        self.account.of_world += took;
         Ok(())
     }
 

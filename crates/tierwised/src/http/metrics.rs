@@ -373,8 +373,19 @@ pub(super) const METRICS: &[Metric] = &[
             out.one(s.cost.cpu_seconds);
         },
     ),
+    counter(
+        "looking_cpu",
+        "seconds",
+        &[],
+        "CPU time of finding processes, their memory and its accesses, DAMON's threads and the \
+         start included.",
+        |s, out| out.one(s.cost.looking_seconds),
+    ),
     counter("damon_cpu", "seconds", &[], "CPU time of DAMON's threads.", |s, out| {
         out.one(s.cost.damon_seconds);
+    }),
+    counter("deciding_cpu", "seconds", &[], "CPU time of the policy.", |s, out| {
+        out.one(s.cost.deciding_seconds);
     }),
     counter(
         "moving_cpu",

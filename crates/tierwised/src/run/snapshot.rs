@@ -173,6 +173,8 @@ impl Daemon {
             cpu_percent: cpu_budget.used() * 100.0,
             cpu_seconds: cpu_budget.total().as_secs_f64(),
             damon_seconds: cpu_budget.kernel().as_secs_f64(),
+            looking_seconds: cpu_budget.looking_so_far().as_secs_f64(),
+            deciding_seconds: cpu_budget.deciding_so_far().as_secs_f64(),
             moving_seconds: cpu_budget.moving_so_far().as_secs_f64(),
             polling_seconds: self.endpoints.peers.cpu().as_secs_f64(),
             budget_percent: self.options.config.cpu.budget_percent,

@@ -210,8 +210,8 @@ impl Steered {
         Ok((reading, is_fresh))
     }
 
-    /// Counts the idle pages in two readings, and reads the
-    /// generations, each when it is due. Returns true if idle pages were counted.
+    /// Counts the idle pages in two readings, and reads the generations, each when it is due.
+    /// Returns true if idle pages were counted.
     fn find_idle_pages(
         &mut self,
         roots: &Roots,
@@ -460,7 +460,9 @@ impl Daemon {
         let read =
             steered.reading(roots, &mut self.world, &whose).and_then(|(reading, is_fresh)| {
                 let now = Timestamp::ZERO + steered.started.elapsed();
+                let before = thread_cpu();
                 let course = steered.law.update(now, &reading, is_fresh);
+                self.world.deciding(thread_cpu().saturating_sub(before));
                 if is_fresh && steered.law.wants_count() {
                     // The count's second generation is the first of the next one.
                     let took = steered.walk;

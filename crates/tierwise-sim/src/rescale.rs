@@ -1,5 +1,8 @@
-//! Changes the size of a recorded program. Its pages, in the order of their allocation, are mapped
-//! to a number of units: page `i` of `n` to unit `i * units / n`.
+//! Changes the size of a recorded program. Its pages, in the order of their allocation or of their
+//! addresses, are mapped to a number of units: page `i` of `n` to unit `i * units / n`.
+//!
+//! A daemon's blocks are pieces of addresses. In that order two pages that had the same address at
+//! different times are one place.
 //!
 //! Neighbours with the same unit share it: it has the accesses of all of them, exists from the
 //! first allocation to the last unmapping, and is of the kind of its first page. With a machine of
@@ -13,21 +16,39 @@ use tierwise_trace::{PageAccess, Window};
 
 use crate::windows::LoadError;
 
-/// Maps the pages of a program to `units`. With as many units as pages nothing changes. Returns by
-/// window and row how many of a unit's pages the window touched; nothing if nothing changes.
+/// The order in which pages are mapped to units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageOrder {
+    /// That of their allocation.
+    Allocation,
+    /// That of their addresses.
+    Address,
+}
+
+/// Maps the pages of a program to `units`; without a number there are as many as places. With as
+/// many units as pages, in the order of allocation, nothing changes. Returns by window and row how
+/// many of a unit's pages the window touched; nothing if nothing changes.
 ///
 /// # Errors
 /// The program has fewer pages than units.
-pub fn rescale(windows: &mut [Window], units: u32) -> Result<Vec<Vec<u16>>, LoadError> {
-    let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
+pub fn rescale(
+    windows: &mut [Window],
+    units: Option<u32>,
+    order: PageOrder,
+) -> Result<Vec<Vec<u16>>, LoadError> {
+    let all = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
+    let by_address = if order == PageOrder::Address { places(windows, all) } else { Vec::new() };
+    let pages = by_address.iter().max().map_or(all, |last| last + 1);
+    let units = units.unwrap_or(pages);
     // The caller refuses a program that never ran.
-    if pages == 0 || units == 0 || units == pages {
+    if pages == 0 || units == 0 || units == pages && by_address.is_empty() {
         return Ok(Vec::new());
     }
     if units > pages {
         return Err(LoadError::TooFew { units, pages });
     }
-    let unit = |page: u32| (u64::from(page) * u64::from(units) / u64::from(pages)) as u32;
+    let place = |page: u32| by_address.get(page as usize).copied().unwrap_or(page);
+    let unit = |page: u32| (u64::from(place(page)) * u64::from(units) / u64::from(pages)) as u32;
     let mut mapped = vec![0u32; units as usize];
     let mut touched = Vec::with_capacity(windows.len());
     for window in windows {
@@ -47,6 +68,19 @@ pub fn rescale(windows: &mut [Window], units: u32) -> Result<Vec<Vec<u16>>, Load
         });
     }
     Ok(touched)
+}
+
+/// The place of each page among the addresses of all, ascending.
+fn places(windows: &[Window], pages: u32) -> Vec<u32> {
+    let mut vpns = vec![0; pages as usize];
+    for allocation in windows.iter().flat_map(|w| &w.allocations) {
+        vpns[allocation.page as usize] = allocation.vpn;
+    }
+    let mut ascending = vpns.clone();
+    ascending.sort_unstable();
+    ascending.dedup();
+    let place = |vpn: &u64| ascending.partition_point(|one| one < vpn) as u32;
+    vpns.iter().map(place).collect()
 }
 
 /// Accesses summed up by unit, ascending, and the pages of each of which they are.
@@ -93,8 +127,9 @@ mod tests {
     fn more_units_than_pages_are_refused() {
         let mut windows =
             [Window { allocations: (0..5).map(allocation).collect(), ..Window::default() }];
-        rescale(&mut windows, 5).unwrap();
-        let message = rescale(&mut windows, 6).unwrap_err().to_string();
+        rescale(&mut windows, Some(5), PageOrder::Allocation).unwrap();
+        let message =
+            rescale(&mut windows, Some(6), PageOrder::Allocation).unwrap_err().to_string();
         assert!(
             message.starts_with("footprint: found 6 pages; allowed: up to the 5 pages"),
             "{message}"
@@ -113,7 +148,7 @@ mod tests {
             },
             Window { allocations: vec![allocation(5)], unmaps: vec![1, 4], ..Window::default() },
         ];
-        let touched = rescale(&mut windows, 3).unwrap();
+        let touched = rescale(&mut windows, Some(3), PageOrder::Allocation).unwrap();
         assert_eq!(touched, [vec![2, 1], vec![]]);
         let allocated: Vec<u32> = windows[0].allocations.iter().map(|b| b.page).collect();
         assert_eq!(allocated, [0, 1, 2]);
@@ -123,5 +158,35 @@ mod tests {
         assert!(windows[0].unmaps.is_empty(), "page 1 is still there");
         assert!(windows[1].allocations.is_empty(), "page 5 joins a unit that is there");
         assert_eq!(windows[1].unmaps, [0]);
+    }
+
+    #[test]
+    fn units_are_pieces_of_addresses() {
+        let at = |page, vpn| Allocation { vpn, ..allocation(page) };
+        // The kernel maps later memory at lower addresses. Page 2 gets the address of page 0.
+        let mut windows = [
+            Window {
+                allocations: vec![at(0, 70), at(1, 60)],
+                accesses: vec![access(0, 1), access(1, 2)],
+                unmaps: vec![0],
+                ..Window::default()
+            },
+            Window {
+                allocations: vec![at(2, 70), at(3, 50), at(4, 51)],
+                accesses: vec![access(2, 4), access(3, 8), access(4, 16)],
+                ..Window::default()
+            },
+        ];
+        let touched = rescale(&mut windows, Some(2), PageOrder::Address).unwrap();
+        // Places 50 and 51 are unit 0; 60 and 70 are unit 1, which stays while page 1 is mapped.
+        assert_eq!(touched, [vec![2], vec![2, 1]]);
+        let loads: Vec<Vec<_>> = windows
+            .iter()
+            .map(|w| w.accesses.iter().map(|a| (a.page, a.loads)).collect())
+            .collect();
+        assert_eq!(loads, [vec![(1, 3)], vec![(0, 24), (1, 4)]]);
+        let allocated = |w: &Window| w.allocations.iter().map(|b| b.page).collect::<Vec<_>>();
+        assert_eq!((allocated(&windows[0]), allocated(&windows[1])), (vec![1], vec![0]));
+        assert!(windows[0].unmaps.is_empty());
     }
 }

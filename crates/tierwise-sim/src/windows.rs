@@ -11,12 +11,15 @@ use tierwise_trace::{
 };
 
 use crate::bound::{Bounds, WindowBound};
+use crate::rescale::PageOrder;
 
 /// Changes to the pages of a recorded program when it is read: larger, fewer or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     /// Units to which all its pages are mapped ([`crate::rescale`]).
     pub units: Option<u32>,
+    /// The order in which they are mapped.
+    pub order: PageOrder,
     /// Pages per recorded page.
     pub scale: u32,
     /// True if its address space is in huge pages.
@@ -28,7 +31,8 @@ pub struct Shape {
 impl Default for Shape {
     /// As recorded.
     fn default() -> Self {
-        Self { units: None, scale: 1, huge_pages: false, granule_order: 0 }
+        let order = PageOrder::Allocation;
+        Self { units: None, order, scale: 1, huge_pages: false, granule_order: 0 }
     }
 }
 
@@ -118,9 +122,10 @@ impl LoadedTrace {
             }
             windows.push(std::mem::take(&mut window));
         }
-        let mut touched = match shape.units {
-            Some(units) => crate::rescale::rescale(&mut windows, units)?,
-            None => Vec::new(),
+        let rescales = shape.units.is_some() || shape.order == PageOrder::Address;
+        let mut touched = match rescales {
+            true => crate::rescale::rescale(&mut windows, shape.units, shape.order)?,
+            false => Vec::new(),
         };
         if shape.huge_pages || shape.scale > 1 {
             touched.clear();
@@ -128,7 +133,7 @@ impl LoadedTrace {
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
         }
-        if shape.units.is_some() || shape.huge_pages {
+        if rescales || shape.huge_pages {
             // Objects have no place in pages of another size.
             windows.iter_mut().for_each(|w| {
                 w.objects = 0;

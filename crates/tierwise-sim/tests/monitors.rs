@@ -21,6 +21,7 @@ use tierwise_sim::bound::Bounds;
 use tierwise_sim::costs::Costs;
 use tierwise_sim::host::{Schedule, SimulatedHost};
 use tierwise_sim::machine::Machine;
+use tierwise_sim::rescale::PageOrder;
 use tierwise_sim::run::Prepared;
 use tierwise_sim::windows::{LoadedTrace, Part, Shape, Windows};
 use tierwise_sim::workload::Workload;
@@ -100,6 +101,26 @@ impl WindowSource for Steady {
         let heat = |page| ObjectHeat { page, hotness: hotness(page) };
         window.object_heat.extend((0..PAGES).map(heat));
         Ok(true)
+    }
+
+    fn rewind(&mut self) -> Result<(), TraceError> {
+        Ok(())
+    }
+}
+
+/// One window.
+struct Single(Header, Option<Window>);
+
+impl WindowSource for Single {
+    fn header(&self) -> &Header {
+        &self.0
+    }
+
+    fn next_window(&mut self, window: &mut Window) -> Result<bool, TraceError> {
+        let next = self.1.take();
+        let found = next.is_some();
+        *window = next.unwrap_or_default();
+        Ok(found)
     }
 
     fn rewind(&mut self) -> Result<(), TraceError> {
@@ -268,6 +289,32 @@ fn damon_stands_for_bits_and_samples() {
     };
     let (hot, cold) = (mean(&mut HOT.clone()), mean(&mut (300..PAGES)));
     assert!(hot > 15.0 && cold < 4.0, "{hot} ticks of a hot page, {cold} of a cold one");
+}
+
+/// A daemon's survey finds blocks by address, in whatever order a program touched them first. In
+/// this program's only window each page has a lower address than the one before.
+#[test]
+fn daemon_reports_memory_by_address() {
+    let kind = PageBacking::Anon;
+    let at = |page: u32| Allocation { page, vpn: 90 - u64::from(page), kind, order: 0, thread: 0 };
+    let reported = |damon: Option<DamonAttrs>, order| {
+        let allocations = (0..4).map(at).collect();
+        let window = Window { instructions: 1_000_000_000, allocations, ..Window::default() };
+        let header = steady(0).header;
+        let shape = Shape { order, granule_order: 3, ..Shape::default() };
+        let program = LoadedTrace::read(&mut Single(header, Some(window)), None, shape).unwrap();
+        let machine = Machine { damon, granule_order: 3, ..machine(4000, 4000) };
+        let (mut host, mut pages) = (host_of(program, machine, Signals::default()), Vec::new());
+        observe(&mut host, 0.1, |obs, _| {
+            for allocated in &obs.allocated {
+                assert_eq!(allocated.attributes.order, 3, "every page is a granule");
+                pages.extend(allocated.pages());
+            }
+        });
+        pages.iter().map(|page| page.0).collect::<Vec<_>>()
+    };
+    assert_eq!(reported(None, PageOrder::Allocation), [0, 1, 2, 3]);
+    assert_eq!(reported(Some(DamonAttrs::default()), PageOrder::Address), [3, 2, 1, 0]);
 }
 
 /// A policy that waits for bits names no time for its next round.

@@ -23,7 +23,7 @@
 //! # let mut source = One(header, false);
 //! // A source of one window in which one page was allocated, read three times and written once:
 //! let summary = summarize(&mut source, 10)?;
-//! assert_eq!(summary.peak_resident_pages, 1);
+//! assert_eq!((summary.peak_resident_pages, summary.addressed_pages), (1, 1));
 //! assert_eq!(summary.loads + summary.stores, 4);
 //! assert_eq!(summary.top_pages[0].vpn, 7);
 //! # Ok::<(), TraceError>(())
@@ -49,6 +49,8 @@ pub struct TraceSummary {
     pub file_pages: u64,
     /// The maximum of base pages resident at the end of a window.
     pub peak_resident_pages: u64,
+    /// Base pages of addresses at which memory was allocated, each counted once.
+    pub addressed_pages: u64,
     /// Loads executed.
     pub loads: u64,
     /// Stores executed.
@@ -126,11 +128,18 @@ pub fn summarize(source: &mut dyn WindowSource, top: usize) -> Result<TraceSumma
     while source.next_window(&mut window)? {
         add_window(&mut summary, &mut pages, &mut resident, &window);
     }
+    summary.addressed_pages = addressed(&pages);
     let mut pages: Vec<TopPage> = pages.into_iter().map(|page: Page| page.top).collect();
     pages.sort_by_key(|page| (u64::MAX - page.misses, u64::MAX - page.accesses, page.page));
     pages.truncate(top);
     summary.top_pages = pages;
     Ok(summary)
+}
+
+/// Base pages of the places where pages start.
+fn addressed(pages: &[Page]) -> u64 {
+    let places: BTreeMap<u64, u64> = pages.iter().map(|p| (p.top.vpn, p.base_pages)).collect();
+    places.values().sum()
 }
 
 fn empty(header: Header) -> TraceSummary {
@@ -141,6 +150,7 @@ fn empty(header: Header) -> TraceSummary {
         anon_pages: 0,
         file_pages: 0,
         peak_resident_pages: 0,
+        addressed_pages: 0,
         loads: 0,
         stores: 0,
         load_misses: 0,

@@ -86,6 +86,8 @@ pub struct RecordedPart {
     pub misses: u64,
     /// Of the whole recording.
     pub peak_resident: Bytes,
+    /// Of the whole recording: the addresses at which it ever had memory.
+    pub addressed: Bytes,
     /// True if a mark ends the measured part; otherwise the recording's end does.
     has_end: bool,
 }
@@ -104,6 +106,7 @@ impl RecordedPart {
             instructions: measured.iter().map(|window| window.instructions).sum(),
             misses: measured.iter().map(|window| window.misses).sum(),
             peak_resident: Bytes(summary.peak_resident_pages * page),
+            addressed: Bytes(summary.addressed_pages * page),
             has_end: to.is_some(),
         })
     }
@@ -161,8 +164,11 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     // What the program and others' page cache hold and what is free: all that there is to divide.
     let room = bytes(run.fast_mib_at_start + run.free_mib_at_start()) + cache;
     let resident = recorded.peak_resident.0;
-    let footprint =
-        if by_page { String::new() } else { format!("footprint = \"{}B\"", whole(resident)) };
+    // The daemon's blocks are pieces of addresses.
+    let footprint = match by_page {
+        true => String::new(),
+        false => format!("footprint = \"{}B\"", whole(recorded.addressed.0)),
+    };
     let damon = if by_page { "" } else { DAMON };
     // The kernel's tiering demotes it. Beside the daemon's policies there is no demotion, so that
     // kswapd drops it, and the daemon moves its tenants' memory only.

@@ -12,6 +12,7 @@ mod managed;
 pub(crate) mod node;
 mod reaccess;
 mod serve;
+mod surveyed;
 mod touch;
 
 use std::time::Duration;
@@ -110,6 +111,8 @@ pub struct SimulatedHost {
     /// By workload: when the daemon whose DAMON is simulated may survey it again. Empty before its
     /// first round.
     survey_due: Vec<u64>,
+    /// True once that daemon has reported the workloads' memory.
+    surveyed: bool,
     watch: Watch,
 }
 
@@ -166,6 +169,7 @@ impl SimulatedHost {
             seed,
             check: false,
             survey_due: Vec::new(),
+            surveyed: false,
             watch: Watch::default(),
         }
     }
@@ -319,6 +323,9 @@ impl World for SimulatedHost {
         }
         self.monitors.aggregate_regions(self.now, &self.signals, &mut self.observation);
         self.report_damon();
+        if self.machine.damon.is_some() {
+            self.report_surveyed();
+        }
         out.clear();
         std::mem::swap(out, &mut self.observation);
         out.move_cost = self.move_cost();

@@ -51,8 +51,9 @@ impl SimulatedHost {
             let locals = &mut self.workloads[i].locals;
             if allocation.page as usize >= locals.len() {
                 locals.resize(allocation.page as usize + 1, Local { page: NONE, row: NONE });
-                self.monitors.remember(i, allocation);
             }
+            // Pages that are numbered by address are not allocated in the order of their numbers.
+            self.monitors.remember(i, allocation);
             self.map(i, &allocation)?;
         }
         Ok(())
@@ -81,7 +82,7 @@ impl SimulatedHost {
 
     /// Adds an allocation to the observation, in one run with the one before if they are alike and
     /// adjacent.
-    fn report_allocated(&mut self, page: PageId, attributes: Attributes) {
+    pub(super) fn report_allocated(&mut self, page: PageId, attributes: Attributes) {
         match self.observation.allocated.last_mut() {
             Some(run) if run.first.0 + run.count == page.0 && run.attributes == attributes => {
                 run.count += 1;

@@ -22,6 +22,7 @@ use crate::host::{Schedule, SimulatedHost};
 use crate::machine::Machine;
 use crate::requests::spec::ServiceSpec;
 use crate::requests::tenant::RequestService;
+use crate::rescale::PageOrder;
 use crate::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::service::RunningService;
 use crate::windows::{LoadError, LoadedTrace, Part, Shape, Windows};
@@ -87,7 +88,7 @@ impl Prepared {
         let loaded: Vec<Opened> = scenario
             .workloads
             .iter()
-            .map(|w| Opened::open(w, scenario.machine.granule_order))
+            .map(|w| Opened::open(w, &scenario.machine))
             .collect::<Result<_, _>>()?;
         let resident: Vec<u64> =
             loaded.iter().map(|o| o.resident(scenario.machine.granule_order)).collect();
@@ -331,7 +332,8 @@ pub(super) enum Opened {
 }
 
 impl Opened {
-    fn open(workload: &WorkloadSpec, granule: u8) -> Result<Self, SimError> {
+    fn open(workload: &WorkloadSpec, machine: &Machine) -> Result<Self, SimError> {
+        let granule = machine.granule_order;
         if granule > 0 && workload.huge_pages {
             let why = "huge_pages and a machine's granule exclude each other; keep one";
             return Err(impossible(workload, why));
@@ -339,9 +341,9 @@ impl Opened {
         match &workload.source {
             WorkloadSource::Trace(path) => {
                 let mut source = Merge::new(TraceReader::open(path)?, workload.merge.into());
-                Self::read(workload, &mut source, granule)
+                Self::read(workload, &mut source, machine)
             }
-            WorkloadSource::Generator(name, spec) => Self::generator(workload, name, spec, granule),
+            WorkloadSource::Generator(name, spec) => Self::generator(workload, name, spec, machine),
             WorkloadSource::Service(spec) => Self::service(spec, granule),
         }
     }
@@ -362,13 +364,18 @@ impl Opened {
     fn read(
         workload: &WorkloadSpec,
         source: &mut dyn WindowSource,
-        granule: u8,
+        machine: &Machine,
     ) -> Result<Self, SimError> {
+        let granule = machine.granule_order;
         let until = workload.measure_to.as_deref();
         let unit = u64::from(source.header().page_size) << granule;
         let units = |bytes: Bytes| bytes.0.div_ceil(unit.max(1)).min(u64::from(u32::MAX)) as u32;
+        // What a daemon moves, and what DAMON checks, are pieces of addresses.
+        let order =
+            if machine.damon.is_some() { PageOrder::Address } else { PageOrder::Allocation };
         let shape = Shape {
             units: workload.footprint.map(units),
+            order,
             scale: workload.scale,
             huge_pages: workload.huge_pages,
             granule_order: granule,
@@ -399,15 +406,15 @@ impl Opened {
         workload: &WorkloadSpec,
         name: &str,
         spec: &GeneratorSpec,
-        granule: u8,
+        machine: &Machine,
     ) -> Result<Self, SimError> {
         let mut source = generate::build(name, spec).map_err(|e| impossible(workload, e))?;
         let rows = u64::from(spec.accesses_per_window).min(spec.footprint_pages);
         let all = spec.windows.map(|w| w.saturating_mul(rows).saturating_add(spec.footprint_pages));
         if all.is_some_and(|all| all.saturating_mul(workload.scale.into()) <= MAX_ROWS_KEPT) {
-            return Self::read(workload, &mut *source, granule);
+            return Self::read(workload, &mut *source, machine);
         }
-        if granule > 0
+        if machine.granule_order > 0
             || workload.footprint.is_some()
             || workload.scale > 1
             || workload.loops > 1

@@ -59,7 +59,7 @@ pub(super) fn machine(section: &Section<'_>) -> Result<(Machine, Vec<TierSize>),
 }
 
 /// Reads `[machine.damon]`: the intervals and the bounds of DAMON, if it stands for reference bits
-/// and samples.
+/// and samples. Such a machine has a daemon, which finds memory by its addresses.
 fn damon(table: &Section<'_>) -> Result<Option<DamonAttrs>, ConfigError> {
     if !table.is_present() {
         return Ok(None);

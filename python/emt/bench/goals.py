@@ -1,11 +1,11 @@
 """Measures run times of real programs in the lab's timed guest, against the kernel's tiering.
 
-`goals.py RESULTS [RUNS]` has each workload run with a quarter of its resident set fast, under each
-placing, until the file RESULTS has so many runs of it (5 by default), and prints a table, worst
-first, and what is missing. It has a guest for each workload and round, so it can be stopped and
-called again. With 0 it only prints; with `--into DOCUMENT` it writes the table into a document.
-It needs `make lab` and python/emt/lab.sh first, and some ten minutes of an idle machine for each
-workload and round.
+`goals.py RESULTS [RUNS [WORKLOAD...]]` has each workload run with a quarter of its resident set
+fast, under each placing, until the file RESULTS has so many runs of it (5 by default), and prints a
+table, worst first, and what is missing. It has a guest for each workload and round, so it can be
+stopped and called again. With names only those workloads run, in their order. With 0 it only
+prints; with `--into DOCUMENT` it writes the table into a document. It needs `make lab` and
+python/emt/lab.sh first, and some ten minutes of an idle machine for each workload and round.
 
 The workloads are the eleven of the paper, a pandas job, inference with an embedding table, a web
 service with a cache, a cache of objects (workloads.py), and the strewn hot set of lab/placed.py.
@@ -13,6 +13,7 @@ service with a cache, a cache of objects (workloads.py), and the strewn hot set 
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -145,14 +146,19 @@ def read(results: Path) -> list[Run]:
 
 
 def measure(
-    results: Path, wanted: int, add: Callable[[Path, Sequence[str]], None] = add_runs
+    results: Path,
+    wanted: int,
+    names: Sequence[str] = WORKLOADS,
+    add: Callable[[Path, Sequence[str]], None] = add_runs,
 ) -> None:
-    """Adds runs until there are so many of each placing of each workload. A workload whose guest
-    fails is left to the next call, and told."""
+    """Adds runs until there are so many of each placing of each named workload. A workload whose
+    guest fails is left to the next call, and told."""
     for count in range(1, wanted + 1):
-        for name, placings in missing(times_of(read(results)), count).items():
+        lacking = missing(times_of(read(results)), count)
+        for name in names:
             try:
-                add(results, [_word(read(results), name, placings)])
+                if name in lacking:
+                    add(results, [_word(read(results), name, lacking[name])])
             except SystemExit as error:
                 print(f"goals: {name}: {error}", file=sys.stderr)
 
@@ -175,7 +181,11 @@ def main(words: Sequence[str]) -> None:
     """Measures, and prints the table or writes it into a document."""
     results, *rest = words
     wanted = int(rest.pop(0)) if rest and rest[0].isdigit() else RUNS
-    measure(Path(results), wanted)
+    names = list(itertools.takewhile(lambda word: not word.startswith("--"), rest))
+    if unknown := set(names) - set(WORKLOADS):
+        sys.exit(f"goals: no workload {min(unknown)}; allowed: {', '.join(WORKLOADS)}")
+    rest = rest[len(names) :]
+    measure(Path(results), wanted, names or WORKLOADS)
     found = table(read(Path(results)), wanted or RUNS)
     if rest[:1] == ["--into"]:
         document = Path(rest[1])

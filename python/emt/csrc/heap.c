@@ -389,6 +389,20 @@ uint32_t region_owner(const struct region *region, const void *address)
     return at->kind == KIND_FREE ? NO_UNIT : at->owner;
 }
 
+void region_used_by(const struct region *region, uint64_t *bytes, size_t owners)
+{
+    for (uint32_t unit = 0; unit < region->top;) {
+        const struct unit *run = &region->units[unit];
+        bool pool = run->kind != KIND_LARGE && run->kind != KIND_FREE;
+        uint64_t used =
+            pool ? run->used * class_bytes(run->kind) : (uint64_t)run->used * PAGE_BYTES;
+        if (run->kind != KIND_FREE && run->owner < owners) {
+            bytes[run->owner] += used;
+        }
+        unit += pool ? pool_units(region, run->kind) : run->used;
+    }
+}
+
 bool region_pool(const struct region *region, uintptr_t address, struct pool_shape *pool)
 {
     uint32_t unit = (uint32_t)((address - region->base) >> PAGE_SHIFT);

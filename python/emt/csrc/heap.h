@@ -63,6 +63,9 @@ void bins_init(struct bins *bins, struct region *region, uint32_t owner);
  * it, for other addresses only a fine one. */
 uint32_t region_owner(const struct region *region, const void *address);
 
+/* Adds the bytes of blocks in use to the sums of their owners, of which there are `owners`. */
+void region_used_by(const struct region *region, uint64_t *bytes, size_t owners);
+
 /* NULL: the region is full, or the kernel gives no memory. */
 void *bins_malloc(struct bins *bins, size_t size);
 void *bins_calloc(struct bins *bins, size_t bytes);

@@ -52,6 +52,9 @@ static PyObject *heaps_begin(PyObject *Py_UNUSED(module), PyObject *args)
         errno = error;
         return PyErr_SetFromErrno(PyExc_OSError);
     }
+    if ((fine || PyDict_Check(sites)) && sites_start() < 0) {
+        return NULL;
+    }
     if (fine && !recording_start()) {
         return PyErr_NoMemory();
     }

@@ -24,16 +24,23 @@ static size_t passed_on(struct bins *bins, size_t size)
     return size > PYMALLOC_MAX ? size : PYMALLOC_MAX + 1;
 }
 
-static void *__attribute__((noinline)) take(const PyMemAllocatorEx *else_by, size_t size)
+static void *__attribute__((noinline)) take_from(const PyMemAllocatorEx *else_by, struct bins *bins,
+                                                 size_t size)
 {
-    struct bins *bins = bins_now();
-    if (bins != NULL && through_raw) {
+    if (through_raw) {
         void *passed = else_by->malloc(else_by->ctx, passed_on(bins, size));
         request.bins = NULL;
         return passed;
     }
-    void *block = bins != NULL ? bins_malloc(bins, size) : NULL;
+    void *block = bins_malloc(bins, size);
     return block != NULL ? block : else_by->malloc(else_by->ctx, size);
+}
+
+/* With a profile most blocks are of no known line, and only pass here. */
+static inline void *take(const PyMemAllocatorEx *else_by, size_t size)
+{
+    struct bins *bins = bins_now();
+    return bins != NULL ? take_from(else_by, bins, size) : else_by->malloc(else_by->ctx, size);
 }
 
 static void *__attribute__((noinline)) take_zero(const PyMemAllocatorEx *else_by, size_t count,

@@ -7,6 +7,8 @@
 
 /* A recording is on: then it is until the process ends. */
 extern bool recording;
+/* The blocks that it has seen. */
+extern uint64_t recorded_blocks;
 
 /* Starts a recording; false: there is no memory. */
 bool recording_start(void);

@@ -19,20 +19,30 @@
 #include "internal/pycore_code.h"
 #endif
 #pragma GCC diagnostic pop
+#if PY_VERSION_HEX >= 0x030c0000
+#define REQUEST_EXTRA PyUnstable_Eval_RequestCodeExtraIndex
+#define SET_EXTRA PyUnstable_Code_SetExtra
+#else
+#define REQUEST_EXTRA _PyEval_RequestCodeExtraIndex
+#define SET_EXTRA _PyCode_SetExtra
+#endif
 
-/* What is known of a code object. It is not kept alive: another one at the same address has another
- * file name or first line, or else its sites are wrong, which costs only speed. */
+/* What is known of a code object. The object has it with its extra data, and frees it. */
 struct code_sites {
-    PyCodeObject *code;
-    PyObject *file;
-    int first_line;
     uint32_t instructions;
-    uint32_t *sites; /* by instruction; NULL: none of its lines is known */
+    uint32_t sites[]; /* by instruction; NO_SITE: not looked up yet */
 };
+/* That of code whose file has no given line. */
+static struct code_sites nothing;
 
-/* Open addressing, at most half full. */
-static struct code_sites *table;
-static uint32_t table_size, table_used;
+/* A code object's extra data, as Objects/codeobject.c has it. */
+struct extras {
+    Py_ssize_t size;
+    void *all[];
+};
+static Py_ssize_t extra_index = -1;
+/* While extra data is made: its own memory has no site. */
+static bool making;
 
 struct line {
     PyCodeObject *code; /* held */
@@ -44,91 +54,43 @@ static uint32_t lines_used, lines_room;
 /* Sites of one run. A program has some thousand lines that allocate; more are NO_SITE. */
 #define MAX_SITES (1u << 16)
 
-/* (file name, line): number. NULL: each line gets a new one. */
-static PyObject *known;
-/* File names that `known` has, so that most code is left alone after one comparison per name. */
+/* True if the numbers of lines are given; else each line gets a new one. */
+static bool given;
+/* Names of the files that have a given line, so that other code costs one look at its name. */
 static PyObject *known_files;
+/* The given lines: open addressing, at most half full. It is searched within an allocation, where
+ * no key of a dict can be made. */
+struct known_line {
+    PyObject *file; /* held */
+    int line;
+    uint32_t number;
+};
+static struct known_line *known;
+static size_t known_size;
+/* A line that was looked up and has no number. */
+#define UNKNOWN UINT32_MAX
 
-static uint32_t slot_of(const PyCodeObject *code)
+static size_t known_slot(Py_hash_t hash, int line)
 {
-    return (uint32_t)(((uintptr_t)code >> 4) * 0x9e3779b97f4a7c15ull >> 32) & (table_size - 1);
+    return (((uint64_t)hash ^ (uint32_t)line) * 0x9e3779b97f4a7c15ull >> 20) & (known_size - 1);
 }
 
-static bool grow(void)
-{
-    uint32_t size = table_size ? table_size * 2 : 4096, before = table_size;
-    struct code_sites *all = calloc(size, sizeof *all), *old = table;
-    if (all == NULL) {
-        return false;
-    }
-    table = all;
-    table_size = size;
-    for (uint32_t n = 0; n < before; n++) {
-        if (old[n].code != NULL) {
-            uint32_t slot = slot_of(old[n].code);
-            while (table[slot].code != NULL) {
-                slot = (slot + 1) & (table_size - 1);
-            }
-            table[slot] = old[n];
-        }
-    }
-    free(old);
-    return true;
-}
-
-static bool file_is_known(PyObject *file)
-{
-    for (Py_ssize_t n = 0; n < PyList_GET_SIZE(known_files); n++) {
-        PyObject *name = PyList_GET_ITEM(known_files, n);
-        if (name == file || (PyUnicode_GET_LENGTH(name) == PyUnicode_GET_LENGTH(file) &&
-                             PyUnicode_Compare(name, file) == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The number of a line in `known`; its items are few, and each line of a function is looked up
- * once. */
+/* The number of a given line, or UNKNOWN. */
 static uint32_t number_of(PyObject *file, int line)
 {
-    PyObject *key, *value;
-    for (Py_ssize_t at = 0; PyDict_Next(known, &at, &key, &value);) {
-        if (PyLong_AsLong(PyTuple_GET_ITEM(key, 1)) == line &&
-            PyUnicode_Compare(PyTuple_GET_ITEM(key, 0), file) == 0) {
-            return (uint32_t)PyLong_AsUnsignedLong(value);
+    size_t slot = known_slot(PyObject_Hash(file), line);
+    for (; known[slot].file != NULL; slot = (slot + 1) & (known_size - 1)) {
+        const struct known_line *at = &known[slot];
+        if (at->line == line && (at->file == file || PyUnicode_Compare(at->file, file) == 0)) {
+            return at->number;
         }
     }
-    return NO_SITE;
+    return UNKNOWN;
 }
 
-static void find_known(struct code_sites *entry)
+static uint32_t new_number(PyCodeObject *code, struct code_sites *entry, uint32_t instruction)
 {
-    if (!file_is_known(entry->file)) {
-        return;
-    }
-    int line = -1;
-    uint32_t site = NO_SITE, *sites = calloc(entry->instructions, sizeof *sites);
-    bool any = false;
-    for (uint32_t n = 0; sites != NULL && n < entry->instructions; n++) {
-        int now = PyCode_Addr2Line(entry->code, (int)(n * sizeof(_Py_CODEUNIT)));
-        if (now != line) {
-            line = now;
-            site = number_of(entry->file, line);
-        }
-        sites[n] = site;
-        any |= site != NO_SITE;
-    }
-    if (!any) {
-        free(sites);
-        sites = NULL;
-    }
-    entry->sites = sites;
-}
-
-static uint32_t new_number(struct code_sites *entry, uint32_t instruction)
-{
-    int line = PyCode_Addr2Line(entry->code, (int)(instruction * sizeof(_Py_CODEUNIT)));
+    int line = PyCode_Addr2Line(code, (int)(instruction * sizeof(_Py_CODEUNIT)));
     /* Other instructions of the line. */
     for (uint32_t n = 0; n < entry->instructions; n++) {
         if (entry->sites[n] != NO_SITE && lines[entry->sites[n] - 1].line == line) {
@@ -144,43 +106,44 @@ static uint32_t new_number(struct code_sites *entry, uint32_t instruction)
         lines = all;
         lines_room = room;
     }
-    Py_INCREF(entry->code);
-    lines[lines_used++] = (struct line){entry->code, line};
+    Py_INCREF(code);
+    lines[lines_used++] = (struct line){code, line};
     return lines_used;
 }
 
-static void fill(struct code_sites *entry, PyCodeObject *code)
+static void forget(void *entry)
 {
-    free(entry->sites);
-    *entry = (struct code_sites){.code = code,
-                                 .file = code->co_filename,
-                                 .first_line = code->co_firstlineno,
-                                 .instructions = (uint32_t)Py_SIZE(code)};
-    if (known != NULL) {
-        find_known(entry);
-    } else {
-        entry->sites = calloc(entry->instructions, sizeof *entry->sites);
+    if (entry != &nothing) {
+        free(entry);
     }
 }
 
-static struct code_sites *entry_of(PyCodeObject *code)
+static struct code_sites *made(PyCodeObject *code)
 {
-    if (2 * table_used >= table_size && !grow()) {
-        return NULL;
+    struct code_sites *entry = &nothing;
+    if (!given || PySet_Contains(known_files, code->co_filename) == 1) {
+        size_t count = (size_t)Py_SIZE(code);
+        entry = calloc(1, sizeof *entry + count * sizeof *entry->sites);
+        if (entry == NULL) {
+            return &nothing;
+        }
+        entry->instructions = (uint32_t)count;
     }
-    uint32_t slot = slot_of(code);
-    while (table[slot].code != NULL && table[slot].code != code) {
-        slot = (slot + 1) & (table_size - 1);
-    }
-    struct code_sites *entry = &table[slot];
-    if (entry->code == NULL) {
-        table_used++;
-        fill(entry, code);
-    } else if (entry->file != code->co_filename || entry->first_line != code->co_firstlineno ||
-               entry->instructions != (uint32_t)Py_SIZE(code)) {
-        fill(entry, code);
+    making = true;
+    int error = SET_EXTRA((PyObject *)code, extra_index, entry);
+    making = false;
+    if (error < 0) {
+        forget(entry);
+        return &nothing;
     }
     return entry;
+}
+
+/* NULL: the code object has none yet. */
+static inline struct code_sites *entry_of(const PyCodeObject *code)
+{
+    const struct extras *extras = code->co_extra;
+    return extras != NULL && extra_index < extras->size ? extras->all[extra_index] : NULL;
 }
 
 /* The innermost frame of Python code that has begun. */
@@ -206,6 +169,39 @@ static PyCodeObject *code_of(_PyInterpreterFrame *frame)
 #endif
 }
 
+/* An instruction that was not looked up yet. It is a function of its own, so that the others save
+ * no registers. */
+static uint32_t __attribute__((noinline)) first_look(PyCodeObject *code, uint32_t instruction)
+{
+    if (making) {
+        return NO_SITE;
+    }
+    struct code_sites *entry = entry_of(code);
+    entry = entry != NULL ? entry : made(code);
+    if (instruction >= entry->instructions) {
+        return NO_SITE;
+    }
+    uint32_t site;
+    if (given) {
+        int line = PyCode_Addr2Line(code, (int)(instruction * sizeof(_Py_CODEUNIT)));
+        site = number_of(code->co_filename, line);
+    } else {
+        site = new_number(code, entry, instruction);
+    }
+    entry->sites[instruction] = site;
+    return site == UNKNOWN ? NO_SITE : site;
+}
+
+int sites_start(void)
+{
+    extra_index = REQUEST_EXTRA(forget);
+    if (extra_index < 0) {
+        PyErr_SetString(PyExc_RuntimeError, "other tools have all extra data of code objects");
+        return -1;
+    }
+    return 0;
+}
+
 uint32_t site_now(PyThreadState *state)
 {
     _PyInterpreterFrame *frame = frame_now(state);
@@ -213,46 +209,77 @@ uint32_t site_now(PyThreadState *state)
         return NO_SITE;
     }
     PyCodeObject *code = code_of(frame);
-    struct code_sites *entry = entry_of(code);
-    if (entry == NULL || entry->sites == NULL) {
-        return NO_SITE;
+    const struct code_sites *entry = entry_of(code);
+    /* Of a frame that has not begun it would be negative. */
+    uint32_t instruction = (uint32_t)_PyInterpreterFrame_LASTI(frame);
+    if (__builtin_expect(entry != NULL, 1)) {
+        if (instruction >= entry->instructions) {
+            return NO_SITE;
+        }
+        uint32_t site = entry->sites[instruction];
+        if (__builtin_expect(site != NO_SITE, 1)) {
+            return site == UNKNOWN ? NO_SITE : site;
+        }
     }
-    int instruction = _PyInterpreterFrame_LASTI(frame);
-    if (instruction < 0 || (uint32_t)instruction >= entry->instructions) {
-        return NO_SITE;
+    return first_look(code, instruction);
+}
+
+static int add_known(PyObject *file, int line, uint32_t number)
+{
+    if (PySet_Add(known_files, file) < 0) {
+        return -1;
     }
-    uint32_t *site = &entry->sites[instruction];
-    if (*site == NO_SITE && known == NULL) {
-        *site = new_number(entry, (uint32_t)instruction);
+    size_t slot = known_slot(PyObject_Hash(file), line);
+    while (known[slot].file != NULL) {
+        slot = (slot + 1) & (known_size - 1);
     }
-    return *site;
+    known[slot] = (struct known_line){Py_NewRef(file), line, number};
+    return 0;
+}
+
+int sites_known(PyObject *numbers)
+{
+    size_t size = 2;
+    while (size < 2 * (size_t)PyDict_Size(numbers)) {
+        size *= 2;
+    }
+    known = calloc(size, sizeof *known);
+    if (known == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    known_files = PySet_New(NULL);
+    if (known_files == NULL) {
+        return -1;
+    }
+    known_size = size;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(numbers, &at, &key, &value);) {
+        if (add_known(PyTuple_GET_ITEM(key, 0), (int)PyLong_AsLong(PyTuple_GET_ITEM(key, 1)),
+                      (uint32_t)PyLong_AsUnsignedLong(value)) < 0) {
+            return -1;
+        }
+    }
+    given = true;
+    return 0;
 }
 #else
 /* Heaps do not exist on these builds (heaps_functions.c), and so no hook asks. */
-static PyObject *known, *known_files;
 uint32_t site_now(PyThreadState *Py_UNUSED(state))
 {
     return NO_SITE;
 }
-#endif
 
-int sites_known(PyObject *numbers)
+int sites_start(void)
 {
-    PyObject *files = PyList_New(0), *key, *value;
-    for (Py_ssize_t at = 0; files != NULL && PyDict_Next(numbers, &at, &key, &value);) {
-        PyObject *file = PyTuple_GET_ITEM(key, 0);
-        int there = PySequence_Contains(files, file);
-        if (there < 0 || (there == 0 && PyList_Append(files, file) < 0)) {
-            Py_CLEAR(files);
-        }
-    }
-    if (files == NULL) {
-        return -1;
-    }
-    known_files = files;
-    known = Py_NewRef(numbers);
     return 0;
 }
+
+int sites_known(PyObject *Py_UNUSED(numbers))
+{
+    return 0;
+}
+#endif
 
 uint32_t sites_count(void)
 {

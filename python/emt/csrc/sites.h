@@ -11,8 +11,11 @@
 /* The number of the site of this moment's allocation. The caller holds the interpreter's lock. */
 uint32_t site_now(PyThreadState *state);
 
-/* Sites by (file name, line), as a profile has them: numbers from a dict; or, with NULL, a new
- * number for each line that is met. 0, or -1 with an exception set. */
+/* Has code objects keep what is known of their instructions. Called once, before the others. 0, or
+ * -1 with an exception set. */
+int sites_start(void);
+/* Has sites be numbered by (file name, line) from a dict, as a profile has them; before that, each
+ * line that is met gets a new number. 0, or -1 with an exception set. */
 int sites_known(PyObject *numbers);
 /* A new list of (file name, function, line) by number, from 1 on. */
 PyObject *sites_list(void);

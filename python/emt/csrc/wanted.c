@@ -12,10 +12,14 @@ static bool by_site;
 
 struct bins *bins_of_site(PyThreadState *state)
 {
-    if (recording) {
-        return recording_bins(site_now(state));
+    if (!by_site) {
+        return NULL;
     }
-    unsigned tier = by_site ? site_now(state) : DEFAULT;
+    unsigned tier = site_now(state);
+    if (__builtin_expect(recording, 0)) {
+        recorded_blocks++;
+        return recording_bins(tier);
+    }
     return tier == DEFAULT ? NULL : &heaps.bins[tier - COLD];
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 
 import goals
+import pytest
 
 
 class FakeGuests:
@@ -47,11 +48,11 @@ def test_goals_have_all_their_workloads() -> None:
 
 def test_stopped_goals_run_what_is_missing(tmp_path: Path) -> None:
     results, first = tmp_path / "goals.jsonl", FakeGuests(fails="kc")
-    goals.measure(results, 1, first.add)
+    goals.measure(results, 1, add=first.add)
     assert len(first.words) == len(goals.WORKLOADS)
     assert "all of kc" in goals.table(goals.read(results), 1).splitlines()[-1]
     again = FakeGuests()
-    goals.measure(results, 1, again.add)
+    goals.measure(results, 1, add=again.add)
     assert again.words == ["kc:8:0.25:none,kernel-default,kernel,emt,profile:"]
     assert "| nothing |" in goals.table(goals.read(results), 1)
 
@@ -61,7 +62,15 @@ def test_guest_that_ended_early_goes_on(tmp_path: Path) -> None:
     results, guests = tmp_path / "goals.jsonl", FakeGuests()
     for name in goals.WORKLOADS:
         guests.add(results, [f"{name}:8:0.25:none:"])
-    goals.measure(results, 1, guests.add)
+    goals.measure(results, 1, add=guests.add)
     assert guests.words[len(goals.WORKLOADS)] == (
         "strewn:8:0.25:kernel-default,kernel,emt,profile,heaps:50.0"
     )
+
+
+def test_named_workloads_run_in_their_order(tmp_path: Path) -> None:
+    results, guests = tmp_path / "goals.jsonl", FakeGuests()
+    goals.measure(results, 2, ["service", "bfs"], guests.add)
+    assert [word.split(":")[0] for word in guests.words] == ["service", "bfs"] * 2
+    with pytest.raises(SystemExit, match="no workload fs; allowed: strewn, astar"):
+        goals.main([str(results), "1", "bfs", "fs"])

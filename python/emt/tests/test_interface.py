@@ -127,6 +127,26 @@ def test_the_callback_gets_stats() -> None:
     assert got[-1].intervals % 4 == 0
 
 
+def test_the_callback_is_called_once_for_an_interval_and_its_time_counts() -> None:
+    took_s = 0.02
+    got: list[emt.Stats] = []
+
+    def take(stats: emt.Stats) -> None:
+        got.append(stats)
+        end = time.thread_time() + took_s
+        while time.thread_time() < end:
+            pass
+
+    # So little is allowed that tracking pauses after each call.
+    with emt.tiering(sample_interval=QUICK, overhead_budget=0.2, callback=take) as tiering:
+        wait_for(lambda: len(got) > 4)
+        stats = tiering.stats()
+    intervals = [one.intervals for one in got]
+    assert intervals == sorted(set(intervals))
+    assert stats.rested > 0
+    assert stats.thread_s > 4 * took_s
+
+
 def test_a_failing_callback_ends_only_tracking(program: Program) -> None:
     printed = program(
         """

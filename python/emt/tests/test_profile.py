@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Program
 from tierwise.emt.errors import Unavailable
-from tierwise.emt.profile import Profile, Site, tiers_for
+from tierwise.emt.profile import Profile, Site, matter, tiers_for
 from tierwise.emt.support import free_threaded
 from tierwise.emt.topology import Topology
 
@@ -47,6 +47,20 @@ def written(directory: Path) -> tuple[Path, Path]:
     return script, directory / "sites.json"
 
 
+def _under(profile: Path, script: Path) -> str:
+    """Returns a program that runs the script under a profile, and checks the heaps of its lines."""
+    return f"""
+import runpy, sys
+import tierwise.emt as emt
+emt.segregate(profile={str(profile)!r})
+sys.argv = ["two_lines.py", "0"]
+found = runpy.run_path({str(script)!r})
+for name, heap in (("idle_records", "cold"), ("used_records", "hot")):
+    heaps = [emt.heap_of(record) for record in found[name]]
+    assert heaps.count(heap) > 0.99 * len(heaps), (name, heap, set(heaps))
+"""
+
+
 @with_heaps
 def test_a_recording_ranks_lines_and_a_later_run_follows_it(
     program: Program, tmp_path: Path
@@ -79,20 +93,74 @@ def test_a_recording_ranks_lines_and_a_later_run_follows_it(
     assert size[idle] > 3 * size[used]
     assert uses[used] / size[used] > 5 * uses[idle] / size[idle]
     program(
+        _under(profile, script)
+        + """
+class Other:
+    pass
+assert emt.heap_of(Other()) is None
+"""
+    )
+
+
+#: Allocates some objects by each of many lines, and many by one.
+MANY_LINES = "\n".join(
+    [
+        "import sys, time",
+        "kept = []",
+        *(f"kept.append([object(), {n}])" for n in range(2000)),
+        "end = time.process_time() + float(sys.argv[1])",
+        "data = [[n] for n in range(400_000)]",
+        "while time.process_time() < end:",
+        "    for item in data: item[0] += 1",
+    ]
+)
+
+
+@with_heaps
+def test_a_profile_has_the_bytes_of_blocks_and_the_lines_that_matter(
+    program: Program, tmp_path: Path
+) -> None:
+    script, profile = tmp_path / "many_lines.py", tmp_path / "sites.json"
+    script.write_text(MANY_LINES)
+    program(
         f"""
-        import runpy, sys
-        import tierwise.emt as emt
-        emt.segregate(profile={str(profile)!r})
-        sys.argv = ["two_lines.py", "0"]
-        found = runpy.run_path({str(script)!r})
-        for name, heap in (("idle_records", "cold"), ("used_records", "hot")):
-            heaps = [emt.heap_of(record) for record in found[name]]
-            assert heaps.count(heap) > 0.99 * len(heaps), (name, heap, set(heaps))
-        class Other:
-            pass
-        assert emt.heap_of(Other()) is None
+        import sys
+        from tierwise.emt.__main__ import main
+        sys.argv = ["emt", "profile", "-o", {str(profile)!r}, {str(script)!r}, "3"]
+        main()
         """
     )
+    sites = json.loads(profile.read_text())["sites"]
+    # Each of the many lines has a page or two of its own, and together they would have
+    # a quarter of the data. What their blocks have is not a hundredth of it.
+    assert len(sites) < 200
+    line = 1 + next(n for n, text in enumerate(MANY_LINES.split("\n")) if "data =" in text)
+    # 400,000 lists with a table of one pointer, and numbers; and the list of all.
+    data = sum(
+        site["bytes"] for site in sites if (site["file"], site["line"]) == (str(script), line)
+    )
+    assert 20e6 < data < 80e6
+    # It makes a million blocks, and takes three seconds.
+    assert 0.0 < json.loads(profile.read_text())["cost"] < 1.0
+    others = sum(site["bytes"] for site in sites) - data
+    assert others < 0.5 * data, others
+
+
+@with_heaps
+def test_lines_of_a_large_profile_have_their_heaps(program: Program, tmp_path: Path) -> None:
+    script, profile = written(tmp_path)
+    idle, used = (
+        next(n for n, line in enumerate(TWO_LINES.split("\n"), 1) if f"def {name}" in line) + 1
+        for name in ("idle", "used")
+    )
+    # Names of the same length and lines of the same numbers, as a large program has.
+    names = [*(str(tmp_path / f"lines_{n:03}.py") for n in range(300)), str(script)]
+    sites = [
+        Site(name, "f", line, 100.0, float(line == used)) for name in names for line in range(99)
+    ]
+    times = {str(script): os.stat(script).st_mtime_ns}
+    Profile(tuple(sites), times).write(profile)
+    program(_under(profile, script))
 
 
 @pytest.mark.skipif(not free_threaded(), reason="this build has the lock")
@@ -145,6 +213,31 @@ def test_as_many_lines_are_hot_as_fit() -> None:
         ]
 
 
+def test_a_line_that_does_not_fit_leaves_its_place_to_the_next() -> None:
+    sites = (
+        Site("a", "f", 1, 900.0, 99.0),
+        Site("a", "f", 2, 50.0, 5.0),
+        Site("a", "f", 3, 90.0, 1.0),
+    )
+    assert Profile(sites, {}).tiers(120.0) == {("a", 1): 1, ("a", 2): 2, ("a", 3): 1}
+
+
+def test_lines_that_matter_have_nearly_all_bytes_and_uses() -> None:
+    small = [Site("a", "f", n, 1.0, 1e-3) for n in range(100)]
+    hot, cold = Site("a", "f", 200, 50.0, 1e3), Site("a", "f", 300, 20e3, 0.0)
+    assert set(matter([*small, hot, cold])) == {hot, cold}
+    assert set(matter([*small, hot])) >= {hot} and len(matter([*small, hot])) > 90
+    assert matter([]) == ()
+
+
+def test_a_profile_whose_heaps_cost_more_than_the_budget_chooses_no_heap(tmp_path: Path) -> None:
+    profile = tmp_path / "sites.json"
+    sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, 400e3, 0.0))
+    Profile(sites, {}, cost=0.03).write(profile)
+    assert tiers_for(profile, None, 0, 0.02) is None
+    assert tiers_for(profile, None, 0, 0.04) == {("a", 1): 2, ("a", 2): 1}
+
+
 def test_a_run_gives_lines_what_is_free_on_its_fast_nodes(tmp_path: Path) -> None:
     node = tmp_path / "node0"
     node.mkdir()
@@ -154,7 +247,7 @@ def test_a_run_gives_lines_what_is_free_on_its_fast_nodes(tmp_path: Path) -> Non
     Profile(sites, {}).write(profile)
     topology = Topology(fast=(0,), slow=(1,), root=str(tmp_path))
     # 102,400 bytes less 10,000.
-    assert tiers_for(profile, topology, 10_000) == {("a", 1): 2, ("a", 2): 2, ("a", 3): 1}
+    assert tiers_for(profile, topology, 10_000, 0.02) == {("a", 1): 2, ("a", 2): 2, ("a", 3): 1}
 
 
 @pytest.mark.parametrize(
@@ -174,10 +267,12 @@ def test_a_profile_without_promise_chooses_no_heap(
     sites = (Site("a", "f", 1, 40e3, 9.0), Site("a", "f", 2, cold_bytes, cold_uses))
     Profile(sites, {}).write(profile)
     topology = Topology(fast=(0,), slow=(1,), root=str(tmp_path))
-    assert tiers_for(profile, topology, 0) is None
+    assert tiers_for(profile, topology, 0, 0.02) is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1, "sites": 3}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}', '{"version": 2, "sites": 3}']
+)
 def test_what_is_no_profile_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "sites.json"
     file.write_text(text)

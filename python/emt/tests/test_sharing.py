@@ -156,7 +156,7 @@ def test_profile_takes_no_more_than_room(
     monkeypatch.setattr(Topology, "free_fast_bytes", lambda _: 40 * MIB)
 
     def hot() -> list[int]:
-        found = profile.tiers_for(file, TWO, 0)
+        found = profile.tiers_for(file, TWO, 0, 0.02)
         assert found is not None
         return [line for (_, line), tier in found.items() if tier == 2]
 

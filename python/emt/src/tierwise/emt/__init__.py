@@ -209,6 +209,7 @@ def segregate(
     fast_nodes: Sequence[int] = (),
     profile: str | os.PathLike[str] | None = None,
     mem_pressure: int | str = 0,
+    overhead_budget: float = 0.02,
 ) -> None:
     """Gives this process a cold and a hot heap for its objects, for `cold`, `hot`, and a profile of
     allocation sites that `python -m tierwise.emt profile` wrote.
@@ -218,7 +219,9 @@ def segregate(
     heap borrows from them, and makes way when other memory of the process grows. Without nodes,
     those of the tracking that is on; without tracking the kernel places the heaps. The profile's
     hottest lines are hot, as many as fit in the fast nodes' free memory less `mem_pressure`, and
-    the others cold. A profile that promises too little chooses none.
+    the others cold. A profile that promises too little chooses none, and so does one of a program
+    that makes so many blocks that the heaps cost more than `overhead_budget`, a share of its CPU
+    time.
 
     Raises:
         Unavailable: Not in this process: the heaps are there already, the interpreter has no lock,
@@ -234,7 +237,8 @@ def segregate(
         # Imported here: most programs have no profile.
         from .profile import tiers_for
 
-        HEAPS.start(topology, tiers_for(profile, topology, reserve), reserve)
+        sites = tiers_for(profile, topology, reserve, overhead_budget)
+        HEAPS.start(topology, sites, reserve)
     SHARING.tell()
 
 

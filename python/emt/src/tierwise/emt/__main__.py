@@ -150,7 +150,8 @@ def run(args: argparse.Namespace) -> None:
         share(args.daemon)
     start(settings_of(args))
     if args.profile:
-        segregate(profile=args.profile, mem_pressure=args.mem_pressure)
+        budget = args.overhead_budget
+        segregate(profile=args.profile, mem_pressure=args.mem_pressure, overhead_budget=budget)
     process = os.getpid()
     try:
         _execute(args)
@@ -169,7 +170,7 @@ def record(args: argparse.Namespace) -> None:
     settings = Settings(
         signal=args.signal, overhead_budget=PROFILE_BUDGET, sample_interval=PROFILE_INTERVAL_S
     )
-    start(settings, callback=recorder.observe)
+    start(settings, callback=recorder.observe_sometimes)
     process = os.getpid()
     try:
         _execute(args)
@@ -178,7 +179,7 @@ def record(args: argparse.Namespace) -> None:
             recorder.observe()
             if stats().active:
                 end()
-            profile = recorder.profile()
+            profile = recorder.profile(stats().thread_s + stats().fault_s)
             profile.write(args.output)
             print(_summary(profile, args.output), file=sys.stderr)
 

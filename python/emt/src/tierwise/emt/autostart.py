@@ -37,7 +37,7 @@ def start() -> bool:
             _share(socket)
         PROCESS.start(settings)
         if profile := os.environ.get(PREFIX + "PROFILE"):
-            _segregate(profile, settings.reserve_bytes)
+            _segregate(profile, settings)
     except (EmtError, ValueError) as error:
         print(f"tierwise.emt: not tracking: {error}", file=sys.stderr)
         return False
@@ -53,13 +53,15 @@ def _share(socket: str) -> None:
         print(f"tierwise.emt: shares nothing: {error}", file=sys.stderr)
 
 
-def _segregate(profile: str, reserve_bytes: int) -> None:
+def _segregate(profile: str, settings: Settings) -> None:
     """Gives lines of a profile their heaps; tracking goes on without if that is not possible."""
     from .profile import tiers_for
 
     try:
         topology = PROCESS.topology()
-        HEAPS.start(topology, tiers_for(profile, topology, reserve_bytes), reserve_bytes)
+        reserve = settings.reserve_bytes
+        sites = tiers_for(profile, topology, reserve, settings.overhead_budget)
+        HEAPS.start(topology, sites, reserve)
         SHARING.tell()
     except EmtError as error:
         print(f"tierwise.emt: no heaps: {error}", file=sys.stderr)

@@ -416,8 +416,17 @@ class Tracking:
             overhead=self._ledger.overhead,
             memory_bytes=self.table.memory_bytes() + self._signal.memory_bytes(),
         )
-        if self._callback is not None and self._stats.intervals % PHASES_PER_ROW == 0:
-            self._callback(self._stats)
+        if not rests and self._stats.intervals % PHASES_PER_ROW == 0:
+            self._call_back()
+
+    def _call_back(self) -> None:
+        if self._callback is None:
+            return
+        began = time.thread_time()
+        self._callback(self._stats)
+        took_s = time.thread_time() - began
+        self._ledger.add(0.0, took_s)
+        self._stats = self._stats._replace(thread_s=self._stats.thread_s + took_s)
 
 
 def _wait_until_gone(native_thread: int) -> None:

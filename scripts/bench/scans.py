@@ -25,7 +25,7 @@ from statistics import mean, median
 import numpy as np
 from tierwise import read_trace
 
-# Seconds, measured in the lab's timed guests (docs/performance.md, docs/fidelity.md): a miss of the
+# Seconds, measured in the lab's timed guests (docs/steering.md, docs/fidelity.md): a miss of the
 # fast node and what one of the slow node takes longer; a copy of a page that no cache holds; a hint
 # fault; a page that a scan poisons.
 FAST_MISS, SLOWER = 90e-9, 130e-9

@@ -72,6 +72,8 @@ class Recording:
             "--force",
             "--window",
             str(WINDOW_INSTRUCTIONS),
+            # The daemon's blocks and DAMON's regions are in the order of addresses.
+            "--kernel-layout",
             "--llc",
             f"{LLC_BYTES >> 20}MiB/{LLC_WAYS}",
             "--marks",

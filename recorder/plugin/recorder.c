@@ -3,8 +3,9 @@
  * A QEMU plugin that records which pages a Linux program touches, window by window of executed
  * instructions, and which of its accesses would have missed a last-level cache.
  *
- * Arguments: socket=PATH, window=INSTRUCTIONS, llc_bytes=BYTES, llc_ways=WAYS, and objects=on to
- * follow the objects of a CPython program.
+ * Arguments: socket=PATH, window=INSTRUCTIONS, llc_bytes=BYTES, llc_ways=WAYS, objects=on to follow
+ * the objects of a CPython program, and layout=kernel to report the addresses that the kernel would
+ * give to mappings.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +20,7 @@
 
 #include "exec.h"
 #include "grow.h"
+#include "layout.h"
 #include "mappings.h"
 #include "objects.h"
 #include "qemu_api.h"
@@ -383,8 +385,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
             llc_ways = strtoull(value, NULL, 10);
         else if ((value = value_of(argv[i], "objects")) && strcmp(value, "on") == 0)
             objects_follow();
+        else if ((value = value_of(argv[i], "layout")) && strcmp(value, "kernel") == 0)
+            layout_follow_kernel();
         else
-            fatal("unknown argument %s; known: socket, window, llc_bytes, llc_ways, objects=on",
+            fatal("unknown argument %s; known: socket, window, llc_bytes, llc_ways, objects=on, "
+                  "layout=kernel",
                   argv[i]);
     }
     if (!socket_path || window_instructions == 0)

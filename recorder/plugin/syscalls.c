@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "layout.h"
 #include "mappings.h"
 #include "threads.h"
 #include "window.h"
@@ -54,6 +55,11 @@ int syscall_matters(int64_t number)
     }
 }
 
+static uint64_t whole_pages(uint64_t bytes)
+{
+    return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
 void syscall_enter(struct thread *thread, int64_t number)
 {
     const uint64_t *a = thread->syscall;
@@ -63,6 +69,7 @@ void syscall_enter(struct thread *thread, int64_t number)
     case SYS_munmap:
         window_unmap(a[0], a[0] + a[1]);
         mappings_set(a[0], a[0] + a[1], MAPPING_ANON);
+        layout_unmap(a[0], whole_pages(a[1]));
         break;
     case SYS_madvise:
         if (a[2] == MADV_DONTNEED || a[2] == MADV_FREE)
@@ -86,11 +93,6 @@ static enum mapping kind_of_mmap(const uint64_t *a)
     return (a[3] & MAP_TYPE) == MAP_PRIVATE ? MAPPING_FILE_PRIVATE : MAPPING_FILE_SHARED;
 }
 
-static uint64_t whole_pages(uint64_t bytes)
-{
-    return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-}
-
 static void leave_mmap(const uint64_t *a, uint64_t start)
 {
     uint64_t end = start + whole_pages(a[1]);
@@ -99,6 +101,9 @@ static void leave_mmap(const uint64_t *a, uint64_t start)
     if (!(a[3] & MAP_FIXED))
         window_unmap(start, end);
     mappings_set(start, end, kind_of_mmap(a));
+    /* With an address of its own a mapping is where it asks to be, or in a reserved one. */
+    if (a[0] == 0)
+        layout_map(start, end - start);
 }
 
 static void leave_mremap(const uint64_t *a, uint64_t to)
@@ -107,10 +112,17 @@ static void leave_mremap(const uint64_t *a, uint64_t to)
     uint64_t kept = old_bytes < new_bytes ? old_bytes : new_bytes;
     enum mapping kind = mappings_kind(from);
     window_unmap(from + kept, from + old_bytes);
+    layout_unmap(from + kept, old_bytes - kept);
     if (to != from) {
         window_unmap(to, to + new_bytes);
         window_move(from, to, kept);
         mappings_set(from, from + old_bytes, MAPPING_ANON);
+    }
+    /* There is hardly ever room above a mapping that the kernel has placed: what grows moves. Pages
+     * that exist keep the address of their first touch. */
+    if (to != from || new_bytes > old_bytes) {
+        layout_unmap(from, old_bytes);
+        layout_map(to, new_bytes);
     }
     mappings_set(to, to + new_bytes, kind);
 }

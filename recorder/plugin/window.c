@@ -5,6 +5,7 @@
 
 #include "../common/cache_model.h"
 #include "grow.h"
+#include "layout.h"
 #include "mappings.h"
 #include "objects.h"
 #include "pages.h"
@@ -50,8 +51,10 @@ static void bear(struct page_entry *entry, uint64_t vpn, bool store, uint16_t th
     if (next_page == UINT32_MAX)
         fatal("more than 2^32 pages were allocated in one recording");
     GROW(allocations, allocations_capacity, n_allocations + 1);
+    uint64_t reported =
+        vpn >= FILE_VPN_BASE ? vpn : layout_address(vpn << PAGE_SHIFT) >> PAGE_SHIFT;
     allocations[n_allocations++] = (struct wire_allocation){
-        .vpn = vpn, .page = next_page, .thread = thread, .kind = file ? WIRE_FILE : WIRE_ANON};
+        .vpn = reported, .page = next_page, .thread = thread, .kind = file ? WIRE_FILE : WIRE_ANON};
     entry->id_plus_one = ++next_page;
     entry->cow = file && mapping == MAPPING_FILE_PRIVATE;
 }

@@ -66,6 +66,27 @@ static void scenario_counts(void)
         load_each(memory, 100);
 }
 
+/* One store to each page, and as many loads as no other page has. */
+static volatile uint64_t *area_of_loads(unsigned long pages, int loads)
+{
+    volatile uint64_t *memory = anonymous(pages);
+    store_each(memory, pages);
+    for (int round = 0; round < loads; round++)
+        load_each(memory, pages);
+    return memory;
+}
+
+/* Two areas, then one that fits in the place of the first, and one that does not. They are larger
+ * than the gaps between libraries. */
+static void scenario_layout(void)
+{
+    volatile uint64_t *first = area_of_loads(512, 501);
+    area_of_loads(1024, 502);
+    munmap((void *)first, 512 * PAGE);
+    area_of_loads(256, 503);
+    area_of_loads(2048, 504);
+}
+
 /* CPython's first words of an object, and the name of a type behind its size. */
 struct object {
     uint64_t references;
@@ -306,6 +327,8 @@ int main(int argc, char **argv)
     const char *file = argc > 3 ? argv[3] : "";
     if (!strcmp(argv[1], "counts"))
         scenario_counts();
+    else if (!strcmp(argv[1], "layout"))
+        scenario_layout();
     else if (!strcmp(argv[1], "objects"))
         scenario_objects();
     else if (!strcmp(argv[1], "crossing"))

@@ -55,6 +55,11 @@ pub struct RecordCommand {
     /// how hot the objects of each page are by the changes of their reference counts.
     #[arg(long)]
     objects: bool,
+    /// Report the addresses that the kernel would give to the program's mappings, instead of the
+    /// emulator's. A policy that goes by address, as the live daemon does, then meets memory in the
+    /// kernel's order. Pages of a mapping that grows keep the address of their first touch.
+    #[arg(long)]
+    kernel_layout: bool,
     /// Replace an existing trace.
     #[arg(long)]
     force: bool,
@@ -72,6 +77,7 @@ impl RecordCommand {
         options.marks.clone_from(&self.marks);
         options.max_instructions = self.max_instructions;
         options.objects = self.objects;
+        options.kernel_layout = self.kernel_layout;
         let bar = ProgressBar::new_spinner();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {msg}") {
             bar.set_style(style);

@@ -30,6 +30,32 @@ fn each_load_and_store_is_counted() {
     assert_eq!(trace.windows.len(), 1);
 }
 
+/// The kernel maps downwards, in the highest gap that has room; the emulator maps upwards.
+#[test]
+fn kernel_layout_maps_from_the_top() {
+    let order = |kernel_layout| {
+        let trace = recorded("layout", |options| options.kernel_layout = kernel_layout);
+        let allocations: Vec<_> = trace.windows.iter().flat_map(|w| &w.allocations).collect();
+        // No other page has so many loads.
+        let area = |loads| {
+            let is_its = |a: &&&tierwise_trace::Allocation| trace.counts(a.page).loads == loads;
+            allocations.iter().filter(is_its).map(|a| a.vpn).collect::<Vec<_>>()
+        };
+        let areas = [501, 502, 503, 504].map(area);
+        assert_eq!(areas.each_ref().map(Vec::len), [512, 1024, 256, 2048]);
+        for pages in &areas {
+            assert!(pages.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+        }
+        areas.map(|pages| pages[0])
+    };
+    let [first, second, third, fourth] = order(true);
+    assert_eq!(second + 1024, first, "below the one before");
+    assert_eq!(third + 256, first + 512, "at the end of the gap that the first one left");
+    assert_eq!(fourth + 2048, second, "the gap has no room for it");
+    let [first, second, ..] = order(false);
+    assert!(second > first);
+}
+
 /// The first object's changes are 255, at most a byte's, and the second one's 2; both have seven
 /// windows without any before. By the model's weights that is 1.79 and 2.30: 65 sixteenths.
 #[test]

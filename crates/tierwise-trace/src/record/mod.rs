@@ -56,6 +56,9 @@ pub struct RecordOptions {
     pub max_instructions: Option<u64>,
     /// True to follow the reference counts of a CPython program's objects.
     pub objects: bool,
+    /// True to report the addresses that the kernel would give to mappings. The emulator maps
+    /// upwards, and the kernel downwards in the highest gap.
+    pub kernel_layout: bool,
 }
 
 impl RecordOptions {
@@ -74,6 +77,7 @@ impl RecordOptions {
             marks: None,
             max_instructions: None,
             objects: false,
+            kernel_layout: false,
         }
     }
 }

@@ -186,6 +186,9 @@ impl Run<'_> {
         if options.objects {
             plugin.push(",objects=on");
         }
+        if options.kernel_layout {
+            plugin.push(",layout=kernel");
+        }
         let marks = std::path::absolute(marks).map_err(RecordError::system("marks FIFO"))?;
         Command::new(self.qemu)
             .args(["-plugin".as_ref(), plugin.as_os_str(), "-0".as_ref(), &resolved.argv0])

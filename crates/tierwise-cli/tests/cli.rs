@@ -443,7 +443,9 @@ fn every_table_keeps_within_the_width() {
         &["trace", "stat", trace, "--top", "3"],
     ];
     for arguments in commands {
-        for width in [80, 100, 120] {
+        // Its runs take a minute, and its table has the fewest columns.
+        let widths: &[usize] = if arguments[0] == "conform" { &[80] } else { &[80, 100, 120] };
+        for &width in widths {
             let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
             let output =
                 command.env("COLUMNS", width.to_string()).env("NO_COLOR", "1").args(arguments);

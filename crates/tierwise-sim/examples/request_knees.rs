@@ -10,7 +10,7 @@ use tierwise_core::units::Bytes;
 use tierwise_sim::requests::knee::Placed;
 use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS};
 use tierwise_sim::requests::tier::TierCosts;
-use tierwise_sim::windows::{LoadedTrace, Shape};
+use tierwise_sim::windows::{LoadedTrace, MeasuredMarks, Shape};
 use tierwise_trace::reader::TraceReader;
 
 /// The memory for which a recorded page stands.
@@ -25,8 +25,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let windows = match preset.trace() {
             Some(trace) => {
                 let path = format!("{traces}/{trace}.twt");
-                LoadedTrace::read(&mut TraceReader::open(path.as_ref())?, None, Shape::default())?
-                    .windows
+                LoadedTrace::read(
+                    &mut TraceReader::open(path.as_ref())?,
+                    MeasuredMarks::default(),
+                    Shape::default(),
+                )?
+                .windows
             }
             None => Vec::new(),
         };

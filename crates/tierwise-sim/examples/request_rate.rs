@@ -13,7 +13,7 @@ use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tenant::RequestTenant;
 use tierwise_sim::requests::tier::{TierCosts, Touches, Unwatched};
 use tierwise_sim::requests::watcher::Watcher;
-use tierwise_sim::windows::{LoadedTrace, Shape};
+use tierwise_sim::windows::{LoadedTrace, MeasuredMarks, Shape};
 use tierwise_trace::reader::TraceReader;
 
 /// The memory for which a recorded page stands.
@@ -60,7 +60,7 @@ fn open(
     let loaded = match preset.trace() {
         Some(trace) => {
             let mut reader = TraceReader::open(&traces.join(format!("{trace}.twt")))?;
-            LoadedTrace::read(&mut reader, None, Shape::default())?.windows
+            LoadedTrace::read(&mut reader, MeasuredMarks::default(), Shape::default())?.windows
         }
         None => Vec::new(),
     };

@@ -22,6 +22,7 @@ pub mod huge;
 pub mod machine;
 pub mod memory;
 pub mod monitor;
+pub mod places;
 pub mod record;
 pub mod requests;
 pub mod rescale;

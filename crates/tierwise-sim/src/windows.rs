@@ -11,6 +11,7 @@ use tierwise_trace::{
 };
 
 use crate::bound::{Bounds, WindowBound};
+use crate::places::{Places, WindowPlaces};
 use crate::rescale::PageOrder;
 
 /// Changes to the pages of a recorded program when it is read: larger, fewer or more.
@@ -34,6 +35,15 @@ impl Default for Shape {
         let order = PageOrder::Allocation;
         Self { units: None, order, scale: 1, huge_pages: false, granule_order: 0 }
     }
+}
+
+/// The marks of the measured part; without them it is the whole program.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct MeasuredMarks<'a> {
+    /// Its start.
+    pub from: Option<&'a str>,
+    /// Its end, which is read no further.
+    pub until: Option<&'a str>,
 }
 
 /// Maximum number of rows (allocations and accesses) of a scaled program in memory: some 2 GiB.
@@ -97,38 +107,44 @@ pub struct LoadedTrace {
     pub ends_at_mark: bool,
     /// log2 of the base pages of each page.
     orders: Vec<u8>,
-    /// By window and row: the recorded pages that it stands for and that the window touched. Empty
-    /// where a row stands for one, or where they are not known.
-    touched: Vec<Vec<u16>>,
+    /// The recorded pages that the rows stand for. Empty where a row stands for one, or where they
+    /// are not known.
+    places: Places,
 }
 
 impl LoadedTrace {
-    /// Reads a source to its end, or to the mark `until`, in a shape.
+    /// Reads a source in a shape, up to the end of its measured part.
     ///
     /// # Errors
     /// The source is damaged, or cannot have that shape.
     pub fn read(
         source: &mut dyn WindowSource,
-        until: Option<&str>,
+        measured: MeasuredMarks<'_>,
         shape: Shape,
     ) -> Result<Self, LoadError> {
+        let has = |window: &Window, mark: Option<&str>| {
+            mark.is_some_and(|mark| window.marks.iter().any(|m| m == mark))
+        };
         let mut windows = Vec::new();
         let mut window = Window::default();
         let mut ends_at_mark = false;
         while source.next_window(&mut window)? {
-            ends_at_mark = until.is_some_and(|until| window.marks.iter().any(|m| m == until));
+            ends_at_mark = has(&window, measured.until);
             if ends_at_mark {
                 break;
             }
             windows.push(std::mem::take(&mut window));
         }
         let rescales = shape.units.is_some() || shape.order == PageOrder::Address;
-        let mut touched = match rescales {
-            true => crate::rescale::rescale(&mut windows, shape.units, shape.order)?,
-            false => Vec::new(),
+        let mut places = match rescales {
+            true => {
+                let from = windows.iter().position(|window| has(window, measured.from));
+                crate::rescale::rescale(&mut windows, shape.units, shape.order, from.unwrap_or(0))?
+            }
+            false => Places::default(),
         };
         if shape.huge_pages || shape.scale > 1 {
-            touched.clear();
+            places = Places::default();
         }
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
@@ -147,7 +163,7 @@ impl LoadedTrace {
         enlarge(&mut windows, shape.granule_order)?;
         let (orders, peak_resident) = survey(&windows);
         let header = source.header().clone();
-        Ok(Self { header, windows, peak_resident, ends_at_mark, orders, touched })
+        Ok(Self { header, windows, peak_resident, ends_at_mark, orders, places })
     }
 
     /// The bounds of every window.
@@ -169,8 +185,8 @@ impl LoadedTrace {
         let before: Vec<Window> = self.windows.drain(..first).collect();
         if !before.is_empty() {
             self.windows.insert(0, populated(&before));
-            if !self.touched.is_empty() {
-                self.touched.splice(..first, [Vec::new()]);
+            if !self.places.windows.is_empty() {
+                self.places.windows.splice(..first, [WindowPlaces::default()]);
             }
         }
         (self.orders, self.peak_resident) = survey(&self.windows);
@@ -385,12 +401,16 @@ impl Windows {
         self.measured
     }
 
-    /// By row of the window taken last: the recorded pages that it stands for and that the window
-    /// touched; empty where a row stands for one.
-    pub fn touched(&self) -> &[u16] {
-        let Origin::Loaded { part, next, .. } = &self.origin else { return &[] };
-        let rows = next.checked_sub(1).and_then(|last| part.program.touched.get(last));
-        rows.map_or(&[], Vec::as_slice)
+    /// The recorded pages that the rows of the window taken last stand for, if they are known.
+    pub fn places(&self) -> Option<&WindowPlaces> {
+        let Origin::Loaded { part, next, .. } = &self.origin else { return None };
+        next.checked_sub(1).and_then(|last| part.program.places.windows.get(last))
+    }
+
+    /// The recorded pages that units stand for, if they are known.
+    pub fn all_places(&self) -> Option<&Places> {
+        let Origin::Loaded { part, .. } = &self.origin else { return None };
+        Some(&part.program.places).filter(|places| places.of_unit > 0)
     }
 
     /// The bounds of the window taken last.
@@ -483,7 +503,7 @@ mod tests {
             cache: CacheModel { size_bytes: 0, ways: 1, line_bytes: 64 },
         };
         let shape = Shape { granule_order, ..Shape::default() };
-        LoadedTrace::read(&mut OnePage(header, Some(order)), None, shape)
+        LoadedTrace::read(&mut OnePage(header, Some(order)), MeasuredMarks::default(), shape)
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tierwise_sim::host::{Schedule, SimulatedHost};
 use tierwise_sim::machine::Machine;
 use tierwise_sim::rescale::PageOrder;
 use tierwise_sim::run::Prepared;
-use tierwise_sim::windows::{LoadedTrace, Part, Shape, Windows};
+use tierwise_sim::windows::{LoadedTrace, MeasuredMarks, Part, Shape, Windows};
 use tierwise_sim::workload::Workload;
 use tierwise_trace::{
     Allocation, CacheModel, Header, ObjectHeat, PageAccess, PageBacking, TraceError, Window,
@@ -134,7 +134,8 @@ fn host(signals: Signals) -> SimulatedHost {
 }
 
 fn host_on(machine: Machine, signals: Signals) -> SimulatedHost {
-    let program = LoadedTrace::read(&mut steady(400), None, Shape::default()).unwrap();
+    let program =
+        LoadedTrace::read(&mut steady(400), MeasuredMarks::default(), Shape::default()).unwrap();
     host_of(program, machine, signals)
 }
 
@@ -302,7 +303,9 @@ fn daemon_reports_memory_by_address() {
         let window = Window { instructions: 1_000_000_000, allocations, ..Window::default() };
         let header = steady(0).header;
         let shape = Shape { order, granule_order: 3, ..Shape::default() };
-        let program = LoadedTrace::read(&mut Single(header, Some(window)), None, shape).unwrap();
+        let program =
+            LoadedTrace::read(&mut Single(header, Some(window)), MeasuredMarks::default(), shape)
+                .unwrap();
         let machine = Machine { damon, granule_order: 3, ..machine(4000, 4000) };
         let (mut host, mut pages) = (host_of(program, machine, Signals::default()), Vec::new());
         observe(&mut host, 0.1, |obs, _| {
@@ -360,7 +363,7 @@ fn damon_finds_only_touched_pages() {
             Machine { damon: Some(DamonAttrs::default()), granule_order, ..machine(4000, 4000) };
         let shape = Shape { units: Some(PAGES / frames), granule_order, ..Shape::default() };
         let mut source = Steady { every, ..steady(400) };
-        let program = LoadedTrace::read(&mut source, None, shape).unwrap();
+        let program = LoadedTrace::read(&mut source, MeasuredMarks::default(), shape).unwrap();
         let signals = Signals { sample_period: 100, ..Signals::default() };
         let (mut hot, mut reports) = (0, 0);
         let middle = HOT.start / frames + 1..HOT.end / frames - 1;

@@ -11,7 +11,7 @@ use tierwise_sim::requests::knee::Placed;
 use tierwise_sim::requests::mix::Mix;
 use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tier::TierCosts;
-use tierwise_sim::windows::{LoadedTrace, Shape};
+use tierwise_sim::windows::{LoadedTrace, MeasuredMarks, Shape};
 use tierwise_trace::reader::TraceReader;
 
 const COSTS: TierCosts<'static> =
@@ -22,7 +22,9 @@ fn mix(preset: &ServicePreset) -> Mix {
         Some(trace) => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
             let mut reader = TraceReader::open(&root.join(format!("{trace}.twt"))).unwrap();
-            LoadedTrace::read(&mut reader, None, Shape::default()).unwrap().windows
+            LoadedTrace::read(&mut reader, MeasuredMarks::default(), Shape::default())
+                .unwrap()
+                .windows
         }
         None => Vec::new(),
     };
@@ -86,9 +88,12 @@ fn misses_come_from_the_recording() {
         let mix = mix(preset);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces");
         let path = root.join(format!("{}.twt", preset.trace().unwrap()));
-        let loaded =
-            LoadedTrace::read(&mut TraceReader::open(&path).unwrap(), None, Shape::default())
-                .unwrap();
+        let loaded = LoadedTrace::read(
+            &mut TraceReader::open(&path).unwrap(),
+            MeasuredMarks::default(),
+            Shape::default(),
+        )
+        .unwrap();
         let run = &loaded.windows[loaded.mark("run").unwrap()..];
         let rows = run.iter().flat_map(|w| &w.accesses);
         let (loads, stores) = rows.fold((0u64, 0u64), |(l, s), row| {

@@ -16,7 +16,7 @@ use tierwise_sim::requests::presets::{FAST_NS, PRESETS, SLOW_NS, ServicePreset};
 use tierwise_sim::requests::tier::TierCosts;
 use tierwise_sim::result::RunOutput;
 use tierwise_sim::scenario::{Scenario, WorkloadSource};
-use tierwise_sim::windows::{LoadedTrace, Shape};
+use tierwise_sim::windows::{LoadedTrace, MeasuredMarks, Shape};
 use tierwise_trace::reader::TraceReader;
 
 use super::claims::{Here, mtat as claims};
@@ -241,7 +241,7 @@ impl MtatCommand {
             None => Vec::new(),
             Some(trace) => {
                 let mut reader = TraceReader::open(&self.trace(trace)).map_err(|e| wrong(&e))?;
-                LoadedTrace::read(&mut reader, None, Shape::default())
+                LoadedTrace::read(&mut reader, MeasuredMarks::default(), Shape::default())
                     .map_err(|e| wrong(&e))?
                     .windows
             }

@@ -167,7 +167,8 @@ fn text(record: &ProgramRecord, run: &GuestRun, recorded: &RecordedPart, by_page
     // The daemon's blocks are pieces of addresses.
     let footprint = match by_page {
         true => String::new(),
-        false => format!("footprint = \"{}B\"", whole(recorded.addressed.0)),
+        // A block has no more addresses than it has pages.
+        false => format!("footprint = \"{}B\"", recorded.addressed.0.next_multiple_of(granule)),
     };
     let damon = if by_page { "" } else { DAMON };
     // The kernel's tiering demotes it. Beside the daemon's policies there is no demotion, so that

@@ -137,7 +137,7 @@ impl SimulatedHost {
         memory.set_page_cache(&machine.tiers.iter().map(page_cache).collect::<Vec<_>>());
         let mut monitors = Monitors::new(workloads.len(), seed);
         if let Some(attrs) = machine.damon {
-            monitors.monitor_with(attrs, 1 << machine.granule_order);
+            monitors.monitor_with(attrs, 1 << machine.granule_order, &workloads);
         }
         Self {
             memory,

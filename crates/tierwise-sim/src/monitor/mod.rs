@@ -4,6 +4,7 @@
 //! hardware [`sampler`], DAMON-like [`regions`], and [`damon`], which stands for bits and samples
 //! as it does live. The costs are in [`crate::costs`]; the host charges them.
 
+mod address_space;
 pub mod damon;
 pub mod hint_fault;
 pub mod reference;
@@ -53,8 +54,8 @@ impl Monitors {
     }
 
     /// Lets DAMON stand for reference bits and samples. A simulated page has `frames` base pages.
-    pub fn monitor_with(&mut self, attrs: DamonAttrs, frames: u32) {
-        self.damon = Some(Damon::new(attrs, self.samplers.len(), frames, self.seed));
+    pub fn monitor_with(&mut self, attrs: DamonAttrs, frames: u32, workloads: &[Workload]) {
+        self.damon = Some(Damon::new(attrs, frames, workloads, self.seed));
     }
 
     /// Returns a number in 0..1 that depends only on the seed and `what`, for injected faults.
@@ -150,9 +151,11 @@ impl Monitors {
             sample_objects(workload, observation);
         }
         if signals.regions.is_some() {
-            let place = |local| workload.page(local);
-            let accesses = |_, access: &_| workload.accesses(access) * (to - from);
-            self.regions.note(workload, place, accesses);
+            for access in &workload.window.accesses {
+                if let Some(page) = workload.page(access.page) {
+                    self.regions.note(page, workload.accesses(access) * (to - from));
+                }
+            }
         }
         if stale > 0.0 {
             self.forge(stale, memory, observation);

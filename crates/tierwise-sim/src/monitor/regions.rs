@@ -5,18 +5,20 @@
 //! count are merged, and, while there are fewer than half of the regions allowed, each region is
 //! split at a place that the seed determines.
 //!
+//! The regions cover ranges of base pages, and none goes over the gap between two of them.
+//!
 //! The pages checked are known only when a window is reported, so the checks of an interval are
 //! made then: a page is found accessed with the probability that one of its accesses falls into a
 //! sampling interval. A simulated page can stand for several base pages, of which a check is of
 //! one: the accesses are taken to be spread over all of them.
 
+use std::ops::Range;
+
 use tierwise_core::bits::PageBits;
 use tierwise_core::observe::{DamonAttrs, Observation, Region};
 use tierwise_core::units::PageId;
-use tierwise_trace::PageAccess;
 
 use crate::hash::mix;
-use crate::workload::Workload;
 
 /// Regions and the accesses since the last aggregation.
 #[derive(Debug)]
@@ -50,22 +52,13 @@ impl Regions {
         }
     }
 
-    /// Counts accesses to a workload's rows, of which `accesses` gives the number, at the places
-    /// that `place` gives the workload's pages.
-    pub fn note(
-        &mut self,
-        workload: &Workload,
-        place: impl Fn(u32) -> Option<PageId>,
-        accesses: impl Fn(usize, &PageAccess) -> f64,
-    ) {
-        for (row, access) in workload.window.accesses.iter().enumerate() {
-            let Some(page) = place(access.page) else { continue };
-            if page.index() >= self.accesses.len() {
-                self.accesses.resize(page.index() + 1, 0.0);
-            }
-            self.accesses[page.index()] += accesses(row, access) as f32;
-            self.touched.set(page);
+    /// Counts accesses to a page.
+    pub fn note(&mut self, page: PageId, accesses: f64) {
+        if page.index() >= self.accesses.len() {
+            self.accesses.resize(page.index() + 1, 0.0);
         }
+        self.accesses[page.index()] += accesses as f32;
+        self.touched.set(page);
     }
 
     /// Reports the regions if an aggregation interval is over.
@@ -73,7 +66,8 @@ impl Regions {
         if self.intervals(now, attrs) == 0 {
             return;
         }
-        self.count(now, attrs);
+        let all = 0..self.base_pages();
+        self.count(now, attrs, &[all]);
         self.start(now);
         observation.regions.clear();
         observation.regions.extend_from_slice(&self.regions);
@@ -88,12 +82,12 @@ impl Regions {
         if self.accesses.is_empty() { 0 } else { over }
     }
 
-    /// Makes the checks of one interval. Late aggregations are scaled to the interval for which
-    /// nr_accesses is defined.
-    pub(super) fn count(&mut self, now: u64, attrs: &DamonAttrs) {
+    /// Makes the checks of one interval, of these ranges of base pages. Late aggregations are
+    /// scaled to the interval for which nr_accesses is defined.
+    pub(super) fn count(&mut self, now: u64, attrs: &DamonAttrs, ranges: &[Range<u32>]) {
         let samplings = (now - self.aggregated_at) as f64 / attrs.sampling.as_nanos() as f64;
         self.rounds += 1;
-        self.cover(attrs);
+        self.cover(ranges, attrs);
         let checks = attrs.max_accesses();
         for i in 0..self.regions.len() {
             let found = (0..checks).filter(|&check| self.check(i, check, samplings)).count() as u32;
@@ -118,6 +112,17 @@ impl Regions {
         self.last_regions = 0;
     }
 
+    /// Accesses to a page in this interval.
+    #[cfg(test)]
+    pub(super) fn noted(&self, page: PageId) -> f64 {
+        self.accesses.get(page.index()).copied().unwrap_or(0.0).into()
+    }
+
+    /// Base pages of a page.
+    pub(super) fn frames(&self) -> u32 {
+        self.frames
+    }
+
     /// The regions, in base pages.
     pub(super) fn all(&self) -> &[Region] {
         &self.regions
@@ -137,22 +142,38 @@ impl Regions {
         each > phase
     }
 
-    /// Makes the regions cover all pages: evenly at first, then by stretching the last.
-    fn cover(&mut self, attrs: &DamonAttrs) {
-        let pages = self.base_pages();
-        if self.regions.is_empty() {
-            let each = pages.div_ceil(attrs.min_regions.max(1)).max(1);
-            self.regions = (0..pages)
-                .step_by(each as usize)
-                .map(|first| region(first, each.min(pages - first), 0, 0))
-                .collect();
-        }
-        if let Some(last) = self.regions.last_mut() {
-            last.pages = pages - last.first.0;
+    /// Makes the regions cover these ranges of base pages: evenly at first
+    /// (`__damon_va_init_regions` in `mm/damon/vaddr.c`), then by stretching the outer ones of each
+    /// (`damon_set_regions` in `mm/damon/core.c`).
+    fn cover(&mut self, ranges: &[Range<u32>], attrs: &DamonAttrs) {
+        let total: u32 = ranges.iter().map(|range| range.end - range.start).sum();
+        let each = (total / attrs.min_regions.max(1)).max(1);
+        let is_first = self.regions.is_empty();
+        let before = std::mem::take(&mut self.regions);
+        for range in ranges {
+            let end = |r: &Region| r.first.0 + r.pages;
+            let of_range = before.iter().filter(|r| r.first.0 < range.end && end(r) > range.start);
+            let from = self.regions.len();
+            self.regions.extend(of_range);
+            if is_first {
+                let pieces = ((range.end - range.start) / each).max(1);
+                let starts = (0..pieces).map(|piece| range.start + piece * each);
+                self.regions.extend(starts.map(|start| region(start, each, 0, 0)));
+            } else if self.regions.len() == from {
+                self.regions.push(region(range.start, range.end - range.start, 0, 0));
+            }
+            if let Some(first) = self.regions.get_mut(from) {
+                first.pages = end(first) - range.start;
+                first.first = PageId(range.start);
+            }
+            if let Some(last) = self.regions.last_mut() {
+                last.pages = range.end - last.first.0;
+            }
         }
     }
 
-    fn base_pages(&self) -> u32 {
+    /// Base pages up to the last that was ever accessed.
+    pub(super) fn base_pages(&self) -> u32 {
         self.accesses.len() as u32 * self.frames
     }
 
@@ -161,7 +182,8 @@ impl Regions {
     pub(super) fn merge(&mut self, attrs: &DamonAttrs) {
         let highest = self.regions.iter().map(|r| r.nr_accesses).max().unwrap_or(0);
         let mut threshold = highest / 10;
-        let largest = (self.base_pages() / attrs.min_regions.max(1)).max(1);
+        let total: u32 = self.regions.iter().map(|r| r.pages).sum();
+        let largest = (total / attrs.min_regions.max(1)).max(1);
         loop {
             self.merge_alike(threshold, largest);
             let fits = self.regions.len() <= attrs.max_regions as usize;
@@ -175,7 +197,8 @@ impl Regions {
     fn merge_alike(&mut self, threshold: u32, largest: u32) {
         self.regions.dedup_by(|next, kept| {
             let alike = next.nr_accesses.abs_diff(kept.nr_accesses) <= threshold;
-            if !alike || kept.pages + next.pages > largest {
+            let adjacent = kept.first.0 + kept.pages == next.first.0;
+            if !alike || !adjacent || kept.pages + next.pages > largest {
                 return false;
             }
             let pages = u64::from(kept.pages + next.pages);
@@ -268,6 +291,23 @@ mod tests {
     }
 
     #[test]
+    fn regions_cover_ranges_and_follow_their_ends() {
+        let mut regions = Regions::new(7, 1);
+        let attrs = DamonAttrs { min_regions: 10, ..ATTRS };
+        let places = |regions: &Regions| {
+            let place = |r: &Region| r.first.0..r.first.0 + r.pages;
+            regions.regions.iter().map(place).collect::<Vec<_>>()
+        };
+        regions.cover(&[0..180, 200..220], &attrs);
+        let first: Vec<_> = places(&regions);
+        assert_eq!((first.len(), &first[8], &first[9]), (10, &(160..180), &(200..220)));
+        regions.merge(&ATTRS);
+        assert_eq!(places(&regions), [0..180, 200..220], "none goes over the gap");
+        regions.cover(&[20..190, 300..310], &attrs);
+        assert_eq!(places(&regions), [20..190, 300..310]);
+    }
+
+    #[test]
     fn restart_forgets_accesses_and_regions() {
         let mut regions = regions(&[0, 9]);
         regions.touched.set(PageId(3));
@@ -275,7 +315,8 @@ mod tests {
         let second = 1_000_000_000;
         regions.restart(second);
         assert_eq!(regions.intervals(second, &ATTRS), 0);
-        regions.count(second + second / 5, &ATTRS);
+        let all = 0..regions.base_pages();
+        regions.count(second + second / 5, &ATTRS, &[all]);
         assert_eq!(regions.all(), [region(0, 20, 0, 1)]);
     }
 

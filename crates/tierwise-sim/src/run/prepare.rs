@@ -25,7 +25,7 @@ use crate::requests::tenant::RequestService;
 use crate::rescale::PageOrder;
 use crate::scenario::{Scenario, TierSize, WorkloadSource, WorkloadSpec};
 use crate::service::RunningService;
-use crate::windows::{LoadError, LoadedTrace, Part, Shape, Windows};
+use crate::windows::{LoadError, LoadedTrace, MeasuredMarks, Part, Shape, Windows};
 use crate::workload::{Workload, WorkloadKind};
 
 /// A scenario with its traces loaded, ready to run any number of times, also concurrently.
@@ -380,10 +380,12 @@ impl Opened {
             huge_pages: workload.huge_pages,
             granule_order: granule,
         };
-        let mut loaded = LoadedTrace::read(source, until, shape).map_err(|error| match error {
-            LoadError::Trace(error) => error.into(),
-            error => impossible(workload, error),
-        })?;
+        let measured = MeasuredMarks { from: workload.measure_from.as_deref(), until };
+        let mut loaded =
+            LoadedTrace::read(source, measured, shape).map_err(|error| match error {
+                LoadError::Trace(error) => error.into(),
+                error => impossible(workload, error),
+            })?;
         if loaded.windows.is_empty() {
             let why = "its trace holds no window: the program that was recorded ended before it \
                        ran, or `measure_to` marks the start; record one that runs";

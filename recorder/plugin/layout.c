@@ -63,7 +63,8 @@ static void insert(struct ranges *ranges, struct range range)
 static void remove_range(struct ranges *ranges, struct range range)
 {
     size_t after = first_after(ranges, key_of(ranges, &range));
-    memmove(ranges->all + after - 1, ranges->all + after, (ranges->n - after) * sizeof *ranges->all);
+    struct range *at = ranges->all + after - 1;
+    memmove(at, at + 1, (ranges->n - after) * sizeof *at);
     ranges->n--;
 }
 

@@ -33,11 +33,12 @@ impl WindowPlaces {
 
 /// The places of a whole program.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct RecordedPlaces {
     /// Places of a unit; zero if they are not known.
     pub of_unit: u32,
-    /// By unit and place: the virtual page number; `None` if the unit has no such place, or it is of
-    /// a file that only system calls access. Ascending in the order of addresses; empty in another.
+    /// By unit and place: the virtual page number; `None` if the unit has no such place, or it is
+    /// of a file that only system calls access. Ascending in the order of addresses; empty in
+    /// another.
     pub vpns: Vec<Option<u64>>,
     /// By window.
     pub windows: Vec<WindowPlaces>,

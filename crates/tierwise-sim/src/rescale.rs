@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tierwise_trace::{PageAccess, Window};
 
-use crate::places::{LARGE_GAP, Places, WindowPlaces};
+use crate::places::{LARGE_GAP, RecordedPlaces, WindowPlaces};
 use crate::windows::LoadError;
 
 /// The first virtual page number of page cache that only system calls access (recorder/README.md).
@@ -45,12 +45,12 @@ pub fn rescale(
     units: Option<u32>,
     order: PageOrder,
     measured: usize,
-) -> Result<Places, LoadError> {
+) -> Result<RecordedPlaces, LoadError> {
     let pages = windows.iter().flat_map(|w| &w.allocations).map(|b| b.page + 1).max().unwrap_or(0);
     // The caller refuses a program that never ran.
     let is_same = order == PageOrder::Allocation && units.is_none_or(|units| units == pages);
     if pages == 0 || units == Some(0) || is_same {
-        return Ok(Places::default());
+        return Ok(RecordedPlaces::default());
     }
     let map = match order {
         PageOrder::Allocation => UnitMap::by_allocation(pages, units.unwrap_or(pages))?,
@@ -78,7 +78,7 @@ pub fn rescale(
             state[*page as usize].unmap()
         });
     }
-    Ok(Places { of_unit: map.of_unit, vpns: map.vpns, windows: of_windows })
+    Ok(RecordedPlaces { of_unit: map.of_unit, vpns: map.vpns, windows: of_windows })
 }
 
 /// The unit and the place in it of each page.
@@ -88,7 +88,7 @@ struct UnitMap {
     units: u32,
     /// The most places of a unit.
     of_unit: u32,
-    /// As [`Places::vpns`].
+    /// As [`RecordedPlaces::vpns`].
     vpns: Vec<Option<u64>>,
 }
 

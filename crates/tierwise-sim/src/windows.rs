@@ -11,7 +11,7 @@ use tierwise_trace::{
 };
 
 use crate::bound::{Bounds, WindowBound};
-use crate::places::{Places, WindowPlaces};
+use crate::places::{RecordedPlaces, WindowPlaces};
 use crate::rescale::PageOrder;
 
 /// Changes to the pages of a recorded program when it is read: larger, fewer or more.
@@ -109,7 +109,7 @@ pub struct LoadedTrace {
     orders: Vec<u8>,
     /// The recorded pages that the rows stand for. Empty where a row stands for one, or where they
     /// are not known.
-    places: Places,
+    places: RecordedPlaces,
 }
 
 impl LoadedTrace {
@@ -141,10 +141,10 @@ impl LoadedTrace {
                 let from = windows.iter().position(|window| has(window, measured.from));
                 crate::rescale::rescale(&mut windows, shape.units, shape.order, from.unwrap_or(0))?
             }
-            false => Places::default(),
+            false => RecordedPlaces::default(),
         };
         if shape.huge_pages || shape.scale > 1 {
-            places = Places::default();
+            places = RecordedPlaces::default();
         }
         if shape.huge_pages {
             crate::huge::coalesce(&mut windows);
@@ -408,7 +408,7 @@ impl Windows {
     }
 
     /// The recorded pages that units stand for, if they are known.
-    pub fn all_places(&self) -> Option<&Places> {
+    pub fn all_places(&self) -> Option<&RecordedPlaces> {
         let Origin::Loaded { part, .. } = &self.origin else { return None };
         Some(&part.program.places).filter(|places| places.of_unit > 0)
     }

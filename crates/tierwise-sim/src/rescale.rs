@@ -125,7 +125,11 @@ impl UnitMap {
             let vpn = same[0].0;
             let is_apart = |before: u64| vpn < FILES && vpn - before > LARGE_GAP;
             if before.replace(vpn).is_some_and(is_apart) {
-                map.vpns.resize(map.vpns.len().next_multiple_of(of_unit as usize), None);
+                // A hostile trace may have a gap at every page, and units as large as a program.
+                let padded = map.vpns.len().next_multiple_of(of_unit as usize);
+                if padded <= 2 * places as usize {
+                    map.vpns.resize(padded, None);
+                }
             }
             let at = map.vpns.len() as u32;
             map.vpns.push(Some(vpn).filter(|&vpn| vpn < FILES));

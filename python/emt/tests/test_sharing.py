@@ -10,6 +10,7 @@ import socket
 import threading
 from array import array
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,31 @@ def test_refusals_and_nonsense_are_reasons(
     with pytest.raises(emt.Unavailable, match=message):
         emt.share(path)
     assert SHARING.room_bytes() is None, "nothing is shared"
+
+
+def test_refusal_before_report_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = threading.Event()
+    sendall = socket.socket.sendall
+
+    def late(talk: socket.socket, line: bytes) -> None:
+        refused.wait()
+        sendall(talk, line)
+
+    monkeypatch.setattr(socket.socket, "sendall", late)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def refuse() -> None:
+            talk, _ = listener.accept()
+            with talk:
+                talk.send(b'{"ok":false,"error":"try again"}\n')
+            refused.set()
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(refuse)
+            with pytest.raises(emt.Unavailable, match="try again"):
+                emt.share(path)
 
 
 def test_lost_daemon_limits_nothing(path: Path) -> None:

@@ -70,8 +70,25 @@ fn exchange(stream: &UnixStream, command: &ControlCommand) -> io::Result<Vec<u8>
     let mut until = Until::new(stream, PATIENCE);
     let mut line = serde_json::to_vec(command)?;
     line.push(b'\n');
-    until.write_all(&line)?;
-    line.clear();
+    // A daemon may refuse and close before it reads: then its answer is there all the same.
+    match until.write_all(&line) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => return Err(e),
+        _ => line.clear(),
+    }
     BufReader::new(until.take(MAX_ANSWER)).read_until(b'\n', &mut line)?;
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_before_the_command_is_read() {
+        let (stream, mut daemon) = UnixStream::pair().unwrap();
+        daemon.write_all(b"{\"ok\":false,\"error\":\"try again\"}\n").unwrap();
+        drop(daemon);
+        let line = exchange(&stream, &ControlCommand::Snapshot).unwrap();
+        assert_eq!(parse(&line).unwrap().error.as_deref(), Some("try again"));
+    }
 }

@@ -357,7 +357,8 @@ mod tests {
             (vec![b'x'; 70_000], "a line is at most"),
         ] {
             let mut stream = UnixStream::connect(&path).unwrap();
-            stream.write_all(&sent).unwrap();
+            // The daemon may refuse, and close, before it has read all of it.
+            let _ = stream.write_all(&sent);
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
             assert!(line.contains(message), "{line}");

@@ -8,7 +8,8 @@ use crate::tenants::{TenantReply, TenantSocket};
 
 fn say(socket: &Path, line: &str) -> TenantReply {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream.write_all(line.as_bytes()).unwrap();
+    // The daemon may refuse, and close, before it has read the line.
+    let _ = stream.write_all(line.as_bytes());
     let mut answer = String::new();
     BufReader::new(&stream).read_line(&mut answer).unwrap();
     serde_json::from_str(&answer).unwrap()

@@ -135,6 +135,7 @@ def placed() -> list[Range]:
 
 def _ask(path: str, ranges: list[Range]) -> Entitlement:
     # Imported here: most programs share nothing.
+    import contextlib
     import json
     import socket
 
@@ -143,7 +144,9 @@ def _ask(path: str, ranges: list[Range]) -> Entitlement:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as talk:
             talk.settimeout(TIMEOUT_S)
             talk.connect(path)
-            talk.sendall(line)
+            # A daemon may refuse and close before it reads: its answer is there all the same.
+            with contextlib.suppress(BrokenPipeError):
+                talk.sendall(line)
             with talk.makefile("rb") as answered:
                 text = answered.readline(MAX_ANSWER)
         reply = json.loads(text)

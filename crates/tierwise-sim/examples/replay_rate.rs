@@ -35,10 +35,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bytes: Vec<u8> = pages.iter().flat_map(|p| p.to_le_bytes()).collect();
     std::fs::File::create(&out)?.write_all(&bytes)?;
     drop(bytes);
+    // The source must own its pages: a host outlives no borrow.
+    let pages: &'static [u32] = Box::leak(pages.into_boxed_slice());
     let distinct = pages.iter().max().map_or(0, |&p| u64::from(p) + 1);
     let fast = distinct / 3;
     let started = Instant::now();
-    let (promotions, fast_ratio) = replay(&pages, fast, distinct * 2)?;
+    let (promotions, fast_ratio) = replay(pages, fast, distinct * 2)?;
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "{{\"accesses\":{},\"pages\":{distinct},\"fast_pages\":{fast},\"seconds\":{seconds:.4},\
@@ -66,12 +68,14 @@ fn sequence(trace: &str, wanted: usize) -> Result<Vec<u32>, Box<dyn std::error::
     Ok(pages)
 }
 
-fn replay(pages: &[u32], fast: u64, slow: u64) -> Result<(u64, f64), Box<dyn std::error::Error>> {
+fn replay(
+    pages: &'static [u32],
+    fast: u64,
+    slow: u64,
+) -> Result<(u64, f64), Box<dyn std::error::Error>> {
     let machine = Machine::preset("dram-cxl", Bytes(fast * 4096), Bytes(slow * 4096))
         .ok_or("the preset dram-cxl is missing")?;
-    // The source must own its pages: a host outlives no borrow.
-    let source: &'static [u32] = Box::leak(pages.to_vec().into_boxed_slice());
-    let source = Box::new(Sequence::new(source, WINDOW, 10));
+    let source = Box::new(Sequence::new(pages, WINDOW, 10));
     let windows = Windows::stream(source, "", 1, Bounds::of(&machine, 1.0), 0);
     let program = Workload::new(windows, machine.tiers.len(), 1);
     let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };

@@ -321,11 +321,14 @@ impl Workload {
     /// Returns true if software would detect an access to a row's page after `from` and not after
     /// `to`.
     pub fn is_accessed(&self, row: &PageAccess, from: f64, to: f64) -> bool {
-        let n = self.accesses(row) / self.reporting_touches;
-        if n * (to - from) >= 1.0 {
-            return true;
-        }
-        self.next_access(row, from).is_some_and(|at| at <= to)
+        self.is_accessed_throughout(row, from, to)
+            || self.next_access(row, from).is_some_and(|at| at <= to)
+    }
+
+    /// Returns true if any share of the window as long as that from `from` to `to` has an access to
+    /// a row's page that software would detect.
+    pub fn is_accessed_throughout(&self, row: &PageAccess, from: f64, to: f64) -> bool {
+        self.accesses(row) * (to - from) >= self.reporting_touches
     }
 
     /// The row of a page in the current window.

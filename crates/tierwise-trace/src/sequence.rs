@@ -58,13 +58,16 @@ impl<'a> Sequence<'a> {
     }
 
     fn count(&mut self, chunk: &[u32]) {
+        // Most pages occur often, in an order that no CPU predicts: there is no branch per access.
+        self.touched.resize(self.counts.len().min(chunk.len()) + 1, 0);
+        let mut touched = 0;
         for &page in chunk {
             let count = &mut self.counts[page as usize];
-            if *count == 0 {
-                self.touched.push(page);
-            }
+            self.touched[touched] = page;
+            touched += usize::from(*count == 0);
             *count += 1;
         }
+        self.touched.truncate(touched);
         self.touched.sort_unstable();
     }
 

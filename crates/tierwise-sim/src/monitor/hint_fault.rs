@@ -51,10 +51,11 @@ impl Queue {
     /// The faults that have not happened, in order.
     fn waiting(&mut self) -> &[Due] {
         if !self.added.is_empty() {
+            self.added.sort_unstable_by_key(Due::order);
             self.sorted.drain(..self.first);
             self.first = 0;
             self.sorted.append(&mut self.added);
-            // Stable: it finds the part that is sorted already, and merges.
+            // Stable: it finds the two parts that are sorted already, and merges them.
             self.sorted.sort_by_key(Due::order);
         }
         &self.sorted[self.first..]

@@ -28,22 +28,26 @@ pub fn report(
 ) {
     let mut detections = std::mem::take(&mut workload.detections);
     if detections.is_empty() {
-        let rows = workload.window.accesses.iter();
-        detections.extend(rows.map(|row| detection(workload, row, from)));
+        detections.resize(workload.window.accesses.len(), from);
     }
     for (row, next) in detections.iter_mut().enumerate() {
         if *next > to {
             continue;
         }
         let access = &workload.window.accesses[row];
-        // No report asked for the accesses before `from`.
-        if *next <= from {
-            *next = detection(workload, access, from);
-            if *next > to {
-                continue;
+        if workload.is_accessed_throughout(access, from, to) {
+            // Such a page is accessed before the next report, too: its time need not be known.
+            *next = to;
+        } else {
+            // Not known, or no report asked for the accesses before `from`.
+            if *next <= from {
+                *next = detection(workload, access, from);
+                if *next > to {
+                    continue;
+                }
             }
+            *next = detection(workload, access, to);
         }
-        *next = detection(workload, access, to);
         detected(workload, access, signals, to - from, observation);
     }
     workload.detections = detections;

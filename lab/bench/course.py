@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -143,11 +144,25 @@ def watermarks_mib(text: str, node: int = 0) -> dict[str, float]:
     """Returns the sums of the watermarks of a node's zones, in MiB; `text` is the content of
     /proc/zoneinfo."""
     found = dict.fromkeys(("min", "low", "high", "promo"), 0.0)
+    for words in _zone_rows(text, node):
+        if len(words) == 2 and words[0] in found:
+            found[words[0]] += int(words[1]) * 4096 / MIB
+    return found
+
+
+def gave_up(text: str, node: int = 0) -> bool:
+    """Returns true if kswapd has given up reclaiming from a node; `text` is the content of
+    /proc/zoneinfo."""
+    rows = _zone_rows(text, node)
+    return any(words[0] == "node_unreclaimable:" and words[1] != "0" for words in rows)
+
+
+def _zone_rows(text: str, node: int) -> Iterator[list[str]]:
+    """The words of each line of a node's zones."""
     here = False
     for line in text.splitlines():
         words = line.split()
         if words and words[0] == "Node":
             here = words[1] == f"{node},"
-        elif here and len(words) == 2 and words[0] in found:
-            found[words[0]] += int(words[1]) * 4096 / MIB
-    return found
+        elif words and here:
+            yield words

@@ -5,13 +5,16 @@ starts with the same memory. `used`: it also holds an idle process and idle page
 hosts; the program starts with the same free memory.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 from tierguest import Guest
-from tierguest.files import write
+from tierguest.files import read, write
+
+from .course import gave_up
 
 MIB = 1 << 20
 # At least a third of a program's part of the fast node, which is enough to change its run time.
@@ -23,10 +26,12 @@ IDLE_PAUSE_US = 100_000
 # The file is on the disk, because the guest's /tmp is in memory.
 CACHED_FILE = Path("/var/tmp/cached")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
+RECLAIM = Path("/sys/fs/cgroup/memory.reclaim")
 
 
 def prepare(guest: Guest, host: str, left_mib: int) -> None:
     """Prepares the fast node, and leaves this much of it free."""
+    _wake_kswapd()
     _clear_fast_node()
     if host == "used":
         _cache_file()
@@ -41,6 +46,22 @@ def prepare(guest: Guest, host: str, left_mib: int) -> None:
     guest.ballast(left_mib)
 
 
+def _wake_kswapd() -> None:
+    """Has kswapd reclaim from the fast node again, if it gave up.
+
+    It gives up when it has found nothing to reclaim 16 times (MAX_RECLAIM_RETRIES), until somebody
+    reclaims a page there. A policy that switches no demotion on leaves it so, and the kernel's
+    tiering promoted no page in the runs after it.
+    """
+    if gave_up(read("/proc/zoneinfo")):
+        write(DROP_CACHES, 1)
+        _load_daemon(0)
+        # It reclaims as much as it finds, and fails if that is less.
+        with contextlib.suppress(BlockingIOError):
+            write(RECLAIM, CACHED_MIB * MIB)
+        assert not gave_up(read("/proc/zoneinfo")), "kswapd still reclaims nothing"
+
+
 def _clear_fast_node() -> None:
     """Moves the memory of all processes to the slow node and drops the page cache.
 
@@ -53,17 +74,15 @@ def _clear_fast_node() -> None:
     # The kernel keeps dirty pages: 7 MiB of the job's files in the first run of a guest.
     os.sync()
     write(DROP_CACHES, 3)
-    _load_daemon()
+    # A host starts its daemon once. A run must not pay for reading 12 MB from the disk.
+    _load_daemon(1)
 
 
-def _load_daemon() -> None:
-    """Reads the daemon's file into page cache of the slow node.
-
-    A host starts its daemon once. A run must not pay for reading 12 MB from the disk.
-    """
+def _load_daemon(node: int) -> None:
+    """Reads the daemon's file into page cache of a node."""
     daemon = shutil.which("tierwised")
     if daemon:
-        _read_on_node(Path(daemon), 1)
+        _read_on_node(Path(daemon), node)
 
 
 def _read_on_node(file: Path, node: int) -> None:

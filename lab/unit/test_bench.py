@@ -27,7 +27,7 @@ from tierlab.bench import Block, _json, runs
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
-from bench.course import watermarks_mib  # noqa: E402
+from bench.course import gave_up, watermarks_mib  # noqa: E402
 from bench.measure import Counts, idle_seconds, run_seconds, tiering_threads  # noqa: E402
 from bench.run import record  # noqa: E402
 
@@ -178,6 +178,11 @@ class Watermarks(unittest.TestCase):
         text = f"Node 0, zone DMA\n{zone}Node 0, zone DMA32\n{zone}Node 1, zone Normal\n{zone}"
         found = watermarks_mib(text)
         self.assertEqual(found, {"min": 2.0, "low": 4.0, "high": 6.0, "promo": 0.0})
+
+    def test_a_node_that_kswapd_gave_up(self) -> None:
+        zones = "Node {}, zone Normal\n  node_unreclaimable:  {}\n  start_pfn: 1048576\n"
+        both = zones.format(0, 0) + zones.format(1, 16)
+        self.assertEqual([gave_up(both, node) for node in (0, 1)], [False, True])
 
 
 class Threads(unittest.TestCase):

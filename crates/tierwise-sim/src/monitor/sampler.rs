@@ -52,7 +52,7 @@ impl Sampler {
         let bits = self.sums.len().next_power_of_two().trailing_zeros();
         let mut row = 0;
         for part in 0..1_u128 << bits {
-            let miss = (part * u128::from(all) >> bits) as u64;
+            let miss = ((part * u128::from(all)) >> bits) as u64;
             while self.sums.get(row).is_some_and(|&sum| sum <= miss) {
                 row += 1;
             }
@@ -63,7 +63,7 @@ impl Sampler {
     /// The number of a miss of a stream of `all`, at a fraction of 2^64 of it, and its row.
     fn find(&self, position: u64, all: u64) -> (u64, usize) {
         let miss = ((u128::from(position) * u128::from(all)) >> 64) as u64;
-        let part = (u128::from(position) * self.parts.len() as u128 >> 64) as usize;
+        let part = ((u128::from(position) * self.parts.len() as u128) >> 64) as usize;
         let mut row = self.parts[part] as usize;
         while self.sums[row] <= miss {
             row += 1;

@@ -316,6 +316,19 @@ mod tests {
     }
 
     #[test]
+    fn gaps_at_every_page_add_little() {
+        let apart =
+            |page: u32| Allocation { vpn: u64::from(page) * (LARGE_GAP + 1), ..allocation(page) };
+        let count = |pages: u32, units| {
+            let allocations = (0..pages).map(apart).collect();
+            let mut windows = [Window { allocations, ..Window::default() }];
+            rescale(&mut windows, Some(units), PageOrder::Address, 0).unwrap().vpns.len()
+        };
+        assert_eq!(count(4, 2), 7, "each page begins a unit of two places");
+        assert!(count(1000, 2) <= 3000, "units of 500 places");
+    }
+
+    #[test]
     fn unit_is_where_most_pages_are() {
         // One unit of four places, which is filled twice. The measured part starts with the last
         // window.

@@ -98,7 +98,7 @@ def _one(
             after = counts(truth, kdamonds, [daemon.pid] if daemon else [])
         assert status == 0, f"{worker.words[0]} ended with status {status}: {worker.printed()}"
         assert not daemon or daemon.running(), (
-            f"tierwised ended: {daemon.printed() if daemon else ''}"
+            f"the policy's program ended: {daemon.printed() if daemon else ''}"
         )
     finally:
         policy.end()

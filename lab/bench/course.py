@@ -158,7 +158,7 @@ def gave_up(text: str, node: int = 0) -> bool:
 
 
 def _zone_rows(text: str, node: int) -> Iterator[list[str]]:
-    """The words of each line of a node's zones."""
+    """Yields the words of each line of a node's zones."""
     here = False
     for line in text.splitlines():
         words = line.split()

@@ -49,9 +49,9 @@ def prepare(guest: Guest, host: str, left_mib: int) -> None:
 def _wake_kswapd() -> None:
     """Has kswapd reclaim from the fast node again, if it gave up.
 
-    It gives up when it has found nothing to reclaim 16 times (MAX_RECLAIM_RETRIES), until somebody
-    reclaims a page there. A policy that switches no demotion on leaves it so, and the kernel's
-    tiering promoted no page in the runs after it.
+    It gives up when it has found nothing to reclaim 16 times (MAX_RECLAIM_RETRIES), until a page is
+    reclaimed there. A policy that switches no demotion on can leave it so, and the kernel's tiering
+    then promotes no page.
     """
     if gave_up(read("/proc/zoneinfo")):
         write(DROP_CACHES, 1)

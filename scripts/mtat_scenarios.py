@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes scenarios/mtat/: MTAT's co-locations (section 5.1): one latency-critical service under the
 load of figure 7 beside four best-effort programs of four threads each, 32 GB fast and 256 GB slow.
+Two services together have half of their records each, so that the fast memory is for both what it
+is for one.
 
 The best-effort programs are recordings scaled up to the sizes of table 2: every recorded page grows
 by the program's factor and is accessed as often, so a window of the recording stands for that many
@@ -29,13 +31,19 @@ SERVICES = {
 }
 
 
-def scenario(service):
+# Of two services, one that the agent was trained on and one that it was not; bytes of half their
+# records (table 1).
+TOGETHER = {"redis": 16_800_000_000, "silo": 15_200_000_000}
+
+
+def scenario(services):
+    """`services` have their names, and their size if it is not that of table 1."""
     lines = [
-        f'name = "mtat-{service}"',
+        f'name = "mtat-{"-and-".join(services)}"',
         *string(
             "summary",
-            f"{SERVICES[service]} under the load of MTAT's figure 7, beside SSSP, BFS, PageRank "
-            "and XSBench",
+            f"{' and '.join(map(SERVICES.get, services)).replace('and A', 'and a')} under the load "
+            "of MTAT's figure 7, beside SSSP, BFS, PageRank and XSBench",
         ),
         "duration_s = 200",
         "",
@@ -44,14 +52,19 @@ def scenario(service):
         'fast = "32GB"',
         'slow = "256GB"',
         'granule = "1MiB"',
-        "",
-        "[[workload]]",
-        f'name = "{service}"',
-        "[workload.service]",
-        f'preset = "{service}"',
-        'traces = "../../traces"',
-        'arrivals = "ramp"',
     ]
+    for service, size in services.items():
+        lines += [
+            "",
+            "[[workload]]",
+            f'name = "{service}"',
+            "[workload.service]",
+            f'preset = "{service}"',
+            'traces = "../../traces"',
+            'arrivals = "ramp"',
+        ]
+        if size is not None:
+            lines.append(f"footprint = {size}")
     for name, trace, size, recorded in BEST_EFFORT:
         lines += [
             "",
@@ -78,7 +91,8 @@ def main():
     directory = ROOT / "scenarios" / "mtat"
     directory.mkdir(exist_ok=True)
     for service in SERVICES:
-        (directory / f"{service}.toml").write_text(scenario(service))
+        (directory / f"{service}.toml").write_text(scenario({service: None}))
+    (directory / f"{'-and-'.join(TOGETHER)}.toml").write_text(scenario(TOGETHER))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 //! MTAT (Middleware 2025), figures 1, 2, 5, 6, 8 and 9, on scenarios/mtat.
 
+mod ahead;
 mod max_load;
 mod outputs;
+mod settings;
+mod together;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +34,7 @@ use crate::value::whole;
 use max_load::search;
 use outputs::{
     NO_REQUESTS, NO_WORK, against_memtis, busiest, copied, extreme, fairness, geometric_mean, mean,
-    of_policy, throughput, violations,
+    of_policy, over_slo, throughput, violations,
 };
 
 /// MTAT (Middleware 2025): figure 1 (load over fast memory), 2 (Redis under MEMTIS), 5 and 6 (the
@@ -162,6 +165,28 @@ impl MtatCommand {
                 claims: claims::STEADY,
                 jobs: 1 + LOADS.len() * POLICIES.len(),
                 measure: Box::new(|m| self.figure_9(m)),
+            },
+            PaperPart {
+                name: "mtat-table-3",
+                claims: claims::SETTINGS,
+                jobs: settings::SETTINGS * settings::JOBS,
+                measure: Box::new(|m| {
+                    settings::measure(m, &runs::scenario(&self.scenarios, "memcached")?)
+                }),
+            },
+            PaperPart {
+                name: "mtat-together",
+                claims: &[],
+                jobs: together::JOBS,
+                measure: Box::new(|m| {
+                    together::measure(m, &runs::scenario(&self.scenarios, "redis-and-silo")?)
+                }),
+            },
+            PaperPart {
+                name: "mtat-ahead",
+                claims: &[],
+                jobs: services * (1 + ahead::COMPARED.len()),
+                measure: Box::new(|m| ahead::measure(m, &self.sustained(m, &self.services)?)),
             },
             super::cpu::mtat(&self.scenarios),
         ]
@@ -316,10 +341,7 @@ impl MtatCommand {
             }
         }
         let over_slo = |policy| {
-            let of = |outputs: &Vec<RunOutput>| {
-                let latency = of_policy(outputs, policy)?.result.tenants.first()?.latency?;
-                Some(latency.p99_ms / latency.slo_ms)
-            };
+            let of = |outputs: &Vec<RunOutput>| Some(over_slo(of_policy(outputs, policy)?, 0));
             ramp.iter().filter_map(of).collect::<Vec<f64>>()
         };
         let (tpp, slow) = (over_slo("tpp"), over_slo("smem-all"));

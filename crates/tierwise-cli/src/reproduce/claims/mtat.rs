@@ -216,3 +216,21 @@ pub const STEADY: &[Claim] = &[
         cause: "",
     },
 ];
+
+/// Table 3: other numbers of cores and programs.
+pub const SETTINGS: &[Claim] = &[
+    Claim {
+        place: "section 5.4",
+        what: "MTAT keeps the SLO at steady loads with other numbers of cores and programs",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+    Claim {
+        place: "section 5.4",
+        what: "MTAT (LC only) does too",
+        paper: Published::Order,
+        unit: "",
+        cause: "",
+    },
+];

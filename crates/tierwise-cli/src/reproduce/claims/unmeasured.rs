@@ -102,7 +102,7 @@ pub const UNMEASURED: &[Unmeasured] = &[
     row(
         "mtat",
         "table 3",
-        "MTAT keeps the SLO with other numbers of cores and programs",
+        "maximum load, fairness and throughput with other numbers of cores and programs",
         Order,
         "",
         NO_FIGURES,

@@ -42,6 +42,13 @@ pub(super) fn violations(output: &RunOutput) -> f64 {
     100.0 * latency.map_or(0.0, |l| l.violated())
 }
 
+/// The 99th percentile of a tenant's responses over its SLO; not a number if it is no service, or
+/// answered no request.
+pub(super) fn over_slo(output: &RunOutput, place: usize) -> f64 {
+    let latency = output.result.tenants.get(place).and_then(|tenant| tenant.latency);
+    latency.map_or(f64::NAN, |latency| latency.p99_ms / latency.slo_ms)
+}
+
 /// The fast share of the service, and its P99, at the highest load under a ramp.
 pub(super) fn busiest(output: &RunOutput) -> Vec<Here> {
     let service = output.timeline.iter().filter_map(|point| point.tenants.first());

@@ -20,7 +20,7 @@
 //!   mean by chance: three standard deviations of a Poisson count stay free.
 //! - *The load that may come next.* Memory takes seconds to move and load does not wait. So the
 //!   need is that of the present load plus the largest rise within 20 s that was observed in the
-//!   last five minutes. In the first minute it is that of a load a third higher.
+//!   last five minutes. Before 20 s were observed it is that of a load a third higher.
 //!
 //! Of the memory that the coming load needs, the service has to hold what cannot be moved in time.
 //! Copies begin at most [`DELAY`] after the rise, and the pages of a share `d` of the accesses take
@@ -65,12 +65,9 @@ use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The rise of the load that the first minute's need includes: the largest step of MTAT's figure 7
-/// above 60 %.
+/// The rise of the load that the need includes before rises were observed for a [`HORIZON`]: the
+/// largest step of MTAT's figure 7 above 60 %.
 const UNKNOWN_RISE: f64 = 1.0 / 3.0;
-
-/// The time before the observed rises replace [`UNKNOWN_RISE`].
-const UNKNOWN: Duration = Duration::from_secs(60);
 
 /// The time within which a rise counts: 32 GB take some 18 s to move at the 1.8 GB/s of one core.
 const HORIZON: Duration = Duration::from_secs(20);
@@ -222,7 +219,7 @@ impl ServiceNeed {
 
     /// The ratio of the load that may come next to the present load.
     fn ahead(&self, at: Timestamp, now: &ServiceReading) -> f64 {
-        let known = self.started.is_some_and(|started| at.since(started) >= UNKNOWN);
+        let known = self.started.is_some_and(|started| at.since(started) >= HORIZON);
         let min = if known { 0.0 } else { UNKNOWN_RISE };
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
         let full = (now.full_load / now.misses.max(1.0)).max(1.0);
@@ -326,9 +323,10 @@ mod tests {
             assert!((from..to).all(|i| !need.learn(seconds(i), &at(load), calm, SLO)));
             need.ahead(seconds(to), &at(load))
         };
-        assert_eq!(ahead(0, 30, 0.2), 1.0 + UNKNOWN_RISE);
+        assert_eq!(ahead(0, 19, 0.2), 1.0 + UNKNOWN_RISE);
+        assert_eq!(ahead(19, 30, 0.2), 1.0, "after a horizon only observed rises count");
         assert_eq!(ahead(30, 50, 0.4), 1.5);
-        assert_eq!(ahead(50, 70, 0.4), 1.5, "after a minute only observed rises count");
+        assert_eq!(ahead(50, 70, 0.4), 1.5);
         assert!((ahead(70, 340, 0.5) - 1.4).abs() < 1e-9);
         assert!((ahead(340, 380, 0.5) - 1.2).abs() < 1e-9, "the larger rise is five minutes past");
     }
@@ -338,9 +336,9 @@ mod tests {
     fn what_comes_in_time_is_deferred() {
         let mut need = ServiceNeed::default();
         let calm = Duration::from_micros(50);
-        assert!((0..30).all(|i| !need.learn(seconds(i), &at(0.4), calm, SLO)));
+        assert!((0..19).all(|i| !need.learn(seconds(i), &at(0.4), calm, SLO)));
         let deferred = |service: ServiceReading, refill: f64| {
-            need.deferrable(seconds(30), &service, SLO, |missing| missing / refill)
+            need.deferrable(seconds(19), &service, SLO, |missing| missing / refill)
         };
         // A third more load is 0.80 of the servers with half of the misses fast, 0.76 with all.
         let later = deferred(at(0.6), 0.05);

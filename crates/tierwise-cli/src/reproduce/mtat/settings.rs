@@ -156,3 +156,31 @@ fn kept(measured: &[Measured], policy: &str) -> Here {
     let count = measured.iter().filter(|m| worst(m, policy) <= 1.0).count();
     Here::Holds(count == measured.len(), format!("in {count} of {}", measured.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn cores_move_load_and_programs() {
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/mtat");
+        let scenario = runs::scenario(&scenarios, "memcached").unwrap();
+        let given = setting(&scenario, 8, PROGRAMS[1]);
+        let same = Scenario { name: given.name.clone(), ..scenario.clone() };
+        assert_eq!(given, same, "section 5's own mix");
+        let setting = setting(&scenario, 12, PROGRAMS[0]);
+        let WorkloadSource::Service(service) = &setting.workloads[0].source else {
+            panic!("the service is first");
+        };
+        assert_eq!((service.servers, service.max_per_second), (12, 1.5 * 1_220_000.0));
+        let load = 0.6 * service.max_per_second;
+        assert!((service.arrivals.mean_per_second() - load).abs() < 1.0, "the ramp's mean");
+        let programs: Vec<(&str, u32)> =
+            setting.workloads[1..].iter().map(|w| (w.name.as_str(), w.threads)).collect();
+        assert_eq!(programs, [("sssp", 6), ("pr", 6)]);
+    }
+}

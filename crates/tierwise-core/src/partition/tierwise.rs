@@ -15,9 +15,9 @@
 //!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
-//!    times the tenant's weight, and times the eighth power of the slowdown that the tenant has
+//!    times the tenant's weight, and times the fourth power of the slowdown that the tenant has
 //!    without it. So the slowest tenants come first (alpha-fairness of the tenants' speeds with
-//!    alpha 10, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
+//!    alpha 6, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
 //!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per
 //!    instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
@@ -91,9 +91,9 @@ const USUAL_MISSES: f64 = 0.00375;
 const HAVING: f64 = 3.0;
 
 /// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower
-/// than under MTAT; from 4 on it is not (docs/tenants.md). Larger ones give more for the slowest
-/// than the predictions of a second are worth.
-const FAIRNESS: i32 = 8;
+/// than under MTAT; from 4 on it is not. At 8 the throughput under MTAT's ramp is half a per cent
+/// lower (docs/tenants.md).
+const FAIRNESS: i32 = 4;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;

@@ -112,6 +112,7 @@ impl MtatCommand {
             }
         }
         let mut parts = self.parts();
+        parts.extend(self.beside());
         if let Some(name) = self.only.iter().find(|name| parts.iter().all(|p| p.name != **name)) {
             let known: Vec<&str> = parts.iter().map(|part| part.name).collect();
             let problem = format!("--only: found {name:?}; allowed: {}", known.join(", "));
@@ -174,6 +175,15 @@ impl MtatCommand {
                     settings::measure(m, &runs::scenario(&self.scenarios, "memcached")?)
                 }),
             },
+            super::cpu::mtat(&self.scenarios),
+        ]
+    }
+
+    /// What the paper does not measure: several services, and `tierwise` under a load that it
+    /// sustains.
+    fn beside(&self) -> Vec<PaperPart<'_>> {
+        let services = self.services.len();
+        vec![
             PaperPart {
                 name: "mtat-together",
                 claims: &[],
@@ -188,7 +198,6 @@ impl MtatCommand {
                 jobs: services * (1 + ahead::COMPARED.len()),
                 measure: Box::new(|m| ahead::measure(m, &self.sustained(m, &self.services)?)),
             },
-            super::cpu::mtat(&self.scenarios),
         ]
     }
 

@@ -84,10 +84,11 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant. A smaller one lets needs that differ by the chance of a second's samples
-/// exchange memory: at 1.25, Equilibria's Web copied 14 times as much and its lower protection 2.7
-/// times, both for nothing. A larger one keeps memory from a tenant that gains up to that much more
-/// by it: at 16, programs with phases lose 3 % of their throughput (docs/tenants.md).
+/// copied serves no tenant. A smaller one lets needs that differ by the chance of a second's
+/// samples exchange memory: at 1.25, Equilibria's Web copied 14 times as much and its lower
+/// protection 2.7 times, both for nothing. A larger one keeps memory from a tenant that gains up to
+/// that much more by it: at 16, programs with phases lose 3 % of their throughput
+/// (docs/tenants.md).
 const HAVING: f64 = 3.0;
 
 /// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower

@@ -15,9 +15,8 @@
 //!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
-//!    times the tenant's weight, and times the fourth power of the slowdown that the tenant has
-//!    without it. So the slowest tenants come first (alpha-fairness of the tenants' speeds with
-//!    alpha 6, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
+//!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
+//!    between maximum throughput and max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
 //!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per
 //!    instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
@@ -84,17 +83,10 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant. A smaller one lets needs that differ by the chance of a second's
-/// samples exchange memory: at 1.25, Equilibria's Web copied 14 times as much and its lower
-/// protection 2.7 times, both for nothing. A larger one keeps memory from a tenant that gains up to
-/// that much more by it: at 16, programs with phases lose 3 % of their throughput
-/// (docs/tenants.md).
-const HAVING: f64 = 3.0;
-
-/// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower
-/// than under MTAT; from 4 on it is not. At 8 the throughput under MTAT's ramp is half a per cent
-/// lower (docs/tenants.md).
-const FAIRNESS: i32 = 4;
+/// copied serves no tenant. Its size is chosen, not measured: a smaller one lets needs that differ
+/// by the chance of a second's samples exchange memory; a larger one keeps memory from a tenant
+/// that gains up to that much more by it.
+const HAVING: f64 = 1.25;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
@@ -380,10 +372,9 @@ impl Tierwise {
         let trust = t.trust.unwrap_or(1.0);
         let served = trust * t.curve.served(t.share);
         let more = served + trust * pages.0 as f64 * each / t.curve.accesses();
-        let all_fast = t.instruction_ns(1.0, latency);
-        let slowdown = |served| t.instruction_ns(served, latency) / all_fast;
-        let saved = slowdown(served) - slowdown(more);
-        let worth = f64::from(weight) * saved * slowdown(served).powi(FAIRNESS) / pages.0 as f64;
+        let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
+        let slowdown = saved / t.instruction_ns(1.0, latency);
+        let worth = f64::from(weight) * slowdown / pages.0 as f64;
         let worth = if having { HAVING * worth } else { worth };
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }

@@ -15,10 +15,11 @@
 //!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
-//!    times the tenant's weight. So the mean slowdown is minimal (alpha-fairness with alpha 2,
-//!    between maximum throughput and max-min fairness: Mo and Walrand, IEEE/ACM Transactions on
-//!    Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per
-//!    instruction of which a share `f` is fast, an instruction takes
+//!    times the tenant's weight, and times the square of the slowdown that the tenant has without
+//!    it. So a slow tenant comes before a fast one (alpha-fairness of the tenants' speeds with
+//!    alpha 4, between maximum throughput and max-min fairness: Mo and Walrand, IEEE/ACM
+//!    Transactions on Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with
+//!    `m` misses per instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
 //!    miss. The estimator's histogram predicts `f`, and the prediction is scaled by the part of
 //!    such predictions that came true for that tenant.
@@ -83,10 +84,16 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant. Its size is chosen, not measured: a smaller one lets needs that differ
-/// by the chance of a second's samples exchange memory; a larger one keeps memory from a tenant
-/// that gains up to that much more by it.
-const HAVING: f64 = 1.25;
+/// copied serves no tenant. A smaller one lets needs that differ by the chance of a second's
+/// samples exchange memory: at 1.25, Equilibria's Web copies nearly three times as much and is
+/// slower. A larger one keeps memory from a tenant that gains up to that much more by it: at 3, one
+/// that was stopped and runs again gets back less than its part (docs/tenants.md).
+const HAVING: f64 = 1.6;
+
+/// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower
+/// than under MTAT or MEMTIS; from 2 on it is not. A larger one costs throughput under MTAT's ramp
+/// (docs/tenants.md).
+const FAIRNESS: i32 = 2;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
@@ -372,9 +379,10 @@ impl Tierwise {
         let trust = t.trust.unwrap_or(1.0);
         let served = trust * t.curve.served(t.share);
         let more = served + trust * pages.0 as f64 * each / t.curve.accesses();
-        let saved = t.instruction_ns(served, latency) - t.instruction_ns(more, latency);
-        let slowdown = saved / t.instruction_ns(1.0, latency);
-        let worth = f64::from(weight) * slowdown / pages.0 as f64;
+        let all_fast = t.instruction_ns(1.0, latency);
+        let slowdown = |served| t.instruction_ns(served, latency) / all_fast;
+        let saved = slowdown(served) - slowdown(more);
+        let worth = f64::from(weight) * saved * slowdown(served).powi(FAIRNESS) / pages.0 as f64;
         let worth = if having { HAVING * worth } else { worth };
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }

@@ -3,6 +3,7 @@ tenants."""
 
 import contextlib
 import json
+import os
 import signal
 import threading
 import time
@@ -45,22 +46,40 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def _kdamond_of(pid: int) -> Path | None:
+    """Returns the kdamond that monitors a process or one of its threads."""
+    threads = {thread.name for thread in Path(f"/proc/{pid}/task").iterdir()}
+    kdamonds = Path("/sys/kernel/mm/damon/admin/kdamonds")
+    for target in kdamonds.glob("*/contexts/0/targets/0/pid_target"):
+        if target.read_text().strip() in threads:
+            return target.parents[4]
+    return None
+
+
 def _lock(guest: Guest, tenant: str = "hostile", *when: str, within_s: float = 60) -> Program:
-    """Starts a program of a hostile tenant, and waits until it holds its mmap lock."""
+    """Starts a program of a hostile tenant, and waits until it holds its mmap lock: without `when`,
+    it takes the lock once the daemon monitors it."""
     # The mode that udev sets on a host.
     Path("/dev/fuse").chmod(0o666)
     locked = guest.start("lockmm", "32", *when, cgroup=guest.cgroup(tenant))
     guest.wait_until(lambda: locked.printed() != "", 60, locked.printed)
+    pid = int(locked.printed().split()[0])
+    if not when:
+        guest.wait_until(
+            lambda: _kdamond_of(pid) is not None, within_s, f"no kdamond monitors process {pid}"
+        )
     # In such a small guest the kernel would write the page back at once, before the lock is taken.
     for limit in Path("/sys/class/bdi").glob("*/strict_limit"):
         write(limit, 0)
         write(limit.with_name("max_ratio"), 100)
+    if not when:
+        os.kill(pid, signal.SIGUSR1)
 
     def is_locked() -> bool:
         words = locked.printed().split()
         assert locked.running() and words[1:] in ([], ["locks"]), f"lockmm: {locked.printed()}"
         # The state of a process that waits for its file system.
-        return words[1:] == ["locks"] and _state(int(words[0])) == "D"
+        return words[1:] == ["locks"] and _state(pid) == "D"
 
     guest.wait_until(is_locked, within_s, locked.printed)
     return locked
@@ -142,16 +161,6 @@ def lock_during_moves_stops_nobody_else(guest: Guest) -> None:
     assert daemon.stop() == 0, daemon.printed()
 
 
-def _kdamond_of(pid: int) -> Path:
-    """Returns the kdamond that monitors a process or one of its threads."""
-    threads = {thread.name for thread in Path(f"/proc/{pid}/task").iterdir()}
-    kdamonds = Path("/sys/kernel/mm/damon/admin/kdamonds")
-    for target in kdamonds.glob("*/contexts/0/targets/0/pid_target"):
-        if target.read_text().strip() in threads:
-            return target.parents[4]
-    raise LookupError(f"no kdamond monitors process {pid}")
-
-
 def _command(kdamond: Path) -> None:
     """Writes a command to a kdamond, which waits while its process holds the lock."""
     # If the daemon is already writing a command, that one holds DAMON's lock instead.
@@ -180,6 +189,7 @@ def waiting_command_leaves_the_monitored_monitored(guest: Guest) -> None:
     locked = _lock(guest)
     try:
         kdamond = _kdamond_of(int(locked.printed().split()[0]))
+        assert kdamond is not None, "the kdamond left the locked process"
         command = threading.Thread(target=_command, args=(kdamond,), daemon=True)
         command.start()
         time.sleep(A_WHILE_S)

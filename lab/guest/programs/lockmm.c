@@ -6,10 +6,9 @@
  * fs/fuse/file.c); the file system, which is the program's own, never answers the write.
  *
  * A process that then reads /proc/PID/maps, walks its page tables or moves its pages waits for the
- * lock. With NODE, the memory is on that node and in use, and the program takes the lock while
- * another process moves that memory. A child takes the lock. It prints its process id at its start,
- * and "locks" just before it takes the lock. Its parent serves the file, and the lock ends with the
- * parent.
+ * lock. A child takes the lock: on SIGUSR1, or, with NODE, while another process moves its memory,
+ * which is on that node and in use. It prints its process id at its start, and "locks" just before
+ * it takes the lock. Its parent serves the file, and the lock ends with the parent.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -26,8 +25,6 @@
 #define NOBODY 65534
 #define FILE_NODE 2
 #define ROOM (256 * 1024)
-/* Seconds before the lock: enough for a daemon to find the process and to start monitoring it. */
-#define BEFORE_S 8
 
 /* One page of this many is queried: some hundred pages in one call. */
 #define ASKED_BYTES (256UL << 10)
@@ -149,10 +146,15 @@ static _Noreturn void lock(size_t bytes, int node)
     int direct = open("/mnt/file", O_RDWR);
     if (direct < 0)
         fail("/mnt/file, for direct I/O: %s", strerror(errno));
+    sigset_t asked;
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &asked, NULL);
     printf("%d\n", getpid());
     fflush(stdout);
     if (node < 0) {
-        sleep(BEFORE_S);
+        int number;
+        sigwait(&asked, &number);
     } else {
         use_until_moved(memory, bytes, node);
         uint64_t seed = (uint64_t)(now_s() * 1e9) | 1;
@@ -196,6 +198,8 @@ int main(int argc, char **argv)
     signal(SIGCHLD, child_ended);
     if (fork() == 0) {
         close(device);
+        /* The child may still wait for the signal when its parent is stopped. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         lock(bytes, node);
     }
     serve(device);

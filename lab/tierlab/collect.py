@@ -1,6 +1,7 @@
 """The tests, and the groups of them that share a guest."""
 
 import importlib
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,10 @@ class Group:
         inside the guest."""
         return float(sum(test.timeout_s for test in self.tests)) + SLACK_S
 
+
+# Seconds of time limits in one guest. With less, more time goes to booting guests, half a minute
+# each on a slow host; with more, the last guest runs alone for longer.
+LONGEST_S = 5000.0
 
 # Seconds for the start of Python in the guest, and for creating and removing the tests' objects.
 SLACK_S = 60.0
@@ -80,8 +85,19 @@ def groups(wanted: str, kernels: Sequence[str], smoke: bool = False) -> list[Gro
         for kernel in kernels:
             found.setdefault((kernel, test.boot, test.share), []).append(test)
     # The longest come first: with two guests at a time the whole run is then shorter.
-    made = [Group(*key, tuple(members)) for key, members in found.items()]
+    made = [Group(*key, part) for key, members in found.items() for part in divide(tuple(members))]
     return sorted(made, key=lambda group: -group.timeout_s)
+
+
+def divide(members: "tuple[Test, ...]") -> "list[tuple[Test, ...]]":
+    """Divides tests among as few guests as keep each near LONGEST_S: the longest first, each to the
+    guest that has the least so far. A guest runs its tests in the order in which they came."""
+    number = math.ceil(sum(test.timeout_s for test in members) / LONGEST_S)
+    parts: list[list[int]] = [[] for _ in range(min(max(number, 1), len(members)))]
+    for index in sorted(range(len(members)), key=lambda index: -members[index].timeout_s):
+        least = min(parts, key=lambda part: sum(members[at].timeout_s for at in part))
+        least.append(index)
+    return [tuple(members[index] for index in sorted(part)) for part in parts]
 
 
 def _check_needs(test: "Test") -> None:

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from tierlab import suite
-from tierlab.collect import Group, groups
+from tierlab.collect import LONGEST_S, Group, divide, groups
 from tierlab.errors import LabError
 from tierlab.guest import Outcome
 from tierlab.paths import LAB, Paths
@@ -34,7 +34,20 @@ class Grouping(unittest.TestCase):
 
     def test_tests_of_one_boot_share_a_guest(self) -> None:
         made = groups("", ["7"])
-        self.assertEqual(len(made), len({(group.boot, group.share) for group in made}))
+        few = [group for group in made if group.boot != "hmat" or group.share]
+        self.assertEqual(len(few), len({(group.boot, group.share) for group in few}))
+
+    def test_many_tests_are_divided_between_guests(self) -> None:
+        def a_test(name: str, timeout_s: int) -> Test:
+            return Test(name, _nothing, "hmat", "", timeout_s, ())
+
+        limit = int(LONGEST_S)
+        long, half, small = a_test("a", limit), a_test("b", limit // 2), a_test("c", limit // 4)
+        other = a_test("d", limit // 4)
+        parts = divide((small, long, half, other))
+        self.assertEqual(parts, [(long,), (small, half, other)])
+        self.assertEqual(divide((small,)), [(small,)])
+        self.assertEqual(divide((a_test("e", 3 * limit),)), [(a_test("e", 3 * limit),)])
 
     def test_measurements_run_if_they_are_named(self) -> None:
         def measured(wanted: str) -> bool:

@@ -32,7 +32,7 @@ class Test:
     boot: str
     """The kind of guest, by its name in tierlab/boots.py."""
     share: str
-    """Tests of one boot and share run in one guest, one after the other."""
+    """Tests of one boot and share run one after the other in the same guests."""
     timeout_s: int
     needs: tuple[str, ...]
     """Programs of target/release/ that must have been built."""

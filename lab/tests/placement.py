@@ -32,7 +32,7 @@ def _stairs(guest: Guest, forget: int = 0, left_mib: int = LEFT_MIB) -> Stairs:
     """Starts a program on the fast node that spills to the slow one; the hot part is the end, which
     spilled."""
     group = guest.cgroup("stairs")
-    # A hundredth of a zone: with an eighth on per-CPU lists the free memory would be unknown.
+    # A hundredth of a zone: memory on per-CPU lists causes no memory pressure.
     write(PER_CPU_LISTS, 100)
     guest.ballast(left_mib)
     return guest.stairs(

@@ -8,12 +8,33 @@ from pathlib import Path
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
+from tierguest.ballast import free_pages  # noqa: E402
 from tierguest.damon import Region  # noqa: E402
 from tierguest.files import node_table, table, write  # noqa: E402
 from tierguest.placement import Placement  # noqa: E402
 from tierguest.settings import restore, value  # noqa: E402
 from tierguest.stairs import Truth  # noqa: E402
 from tierguest.wait import wait_until  # noqa: E402
+
+
+ZONE = """Node {node}, zone {zone}
+  pages free     {free}
+        boost    0
+  pagesets
+    cpu: 0
+              count: {first}
+              high:  500
+    cpu: 1
+              count: {second}
+"""
+
+
+class FreePages(unittest.TestCase):
+    def test_per_cpu_lists_are_free_memory(self) -> None:
+        zones = ((0, "DMA", 10, 0, 0), (0, "DMA32", 100, 20, 3), (1, "Normal", 4000, 500, 60))
+        keys = ("node", "zone", "free", "first", "second")
+        text = "".join(ZONE.format(**dict(zip(keys, zone, strict=True))) for zone in zones)
+        self.assertEqual([free_pages(text, node) for node in (0, 1)], [133, 4560])
 
 
 class ControlFiles(unittest.TestCase):

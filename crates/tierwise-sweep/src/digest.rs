@@ -51,11 +51,13 @@ impl FileDigests {
 pub(crate) fn of_scenario(scenario: &Scenario, files: &mut FileDigests) -> String {
     let mut content = Scenario { name: String::new(), summary: String::new(), ..scenario.clone() };
     for workload in &mut content.workloads {
-        if let WorkloadSource::Trace(path) = &mut workload.source {
+        let trace = match &mut workload.source {
+            WorkloadSource::Trace(trace) => Some(trace),
+            WorkloadSource::Service(service) => service.trace_mut(),
+            WorkloadSource::Generator(..) => None,
+        };
+        for path in trace.into_iter().chain(&mut workload.profile) {
             *path = files.stand_in(path);
-        }
-        if let Some(profile) = &mut workload.profile {
-            *profile = files.stand_in(profile);
         }
     }
     // Rust writes the shortest digits that give the same number, so equal texts are equal values.
@@ -126,4 +128,55 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fs;
+
+    use super::*;
+
+    /// A scenario with every kind of file: a trace, a profile, and a service's trace.
+    const SCENARIO: &str = r#"
+        name = "test"
+        summary = "A service and a program"
+        duration_s = 1
+        [machine]
+        preset = "dram-cxl"
+        fast = "1GB"
+        slow = "8GB"
+        [[workload]]
+        name = "service"
+        service = { preset = "redis", traces = ".", arrivals = "ramp" }
+        [[workload]]
+        name = "program"
+        trace = "program.twt"
+        profile = "program.json"
+    "#;
+
+    const FILES: [&str; 3] = ["redis-ycsb-c.twt", "program.twt", "program.json"];
+
+    fn digest_in(directory: &Path) -> String {
+        let scenario = Scenario::parse("test.toml", SCENARIO, directory).unwrap();
+        UnitKeys::default().scenario(&scenario)
+    }
+
+    #[test]
+    fn files_count_by_their_content() {
+        let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [here, there] = directories.each_ref().map(|directory| directory.path());
+        for file in FILES {
+            fs::write(here.join(file), file).unwrap();
+            fs::write(there.join(file), file).unwrap();
+        }
+        let first = digest_in(here);
+        assert_eq!(first, digest_in(there), "the same files elsewhere");
+        for file in FILES {
+            fs::write(there.join(file), "changed").unwrap();
+            assert_ne!(first, digest_in(there), "{file} changed");
+            fs::write(there.join(file), file).unwrap();
+        }
+    }
 }

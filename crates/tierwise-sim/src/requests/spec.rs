@@ -83,6 +83,16 @@ impl ServiceSpec {
         }
     }
 
+    /// The same, to be changed.
+    pub fn trace_mut(&mut self) -> Option<&mut PathBuf> {
+        match &mut self.touched {
+            RequestMemory::Recorded { trace, .. } => Some(trace),
+            RequestMemory::KeyValue { .. }
+            | RequestMemory::Document
+            | RequestMemory::Transaction => None,
+        }
+    }
+
     /// The mix of its requests over a number of units, with the CPU time that its knee requires.
     /// `windows` are those of its trace; `fast_ns` is the latency of the machine's fast memory.
     ///

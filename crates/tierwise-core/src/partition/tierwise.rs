@@ -15,10 +15,10 @@
 //!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
 //!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
-//!    times the tenant's weight, and times the square of the slowdown that the tenant has without
-//!    it. So a slow tenant comes before a fast one (alpha-fairness of the tenants' speeds with
-//!    alpha 4, between maximum throughput and max-min fairness: Mo and Walrand, IEEE/ACM
-//!    Transactions on Networking 8(5), 2000). Slowdown follows from the tenant's own counters: with
+//!    times the tenant's weight, and times the seventh power of the slowdown that the tenant has
+//!    without it. So a slow tenant comes before a fast one (alpha-fairness of the tenants' speeds
+//!    with alpha 9, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on Networking
+//!    8(5), 2000). Slowdown follows from the tenant's own counters: with
 //!    `m` misses per instruction of which a share `f` is fast, an instruction takes
 //!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
 //!    miss. The estimator's histogram predicts `f`, and the prediction is scaled by the part of
@@ -84,16 +84,17 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant. A smaller one lets needs that differ by the chance of a second's
-/// samples exchange memory: at 1.25, Equilibria's Web copies nearly three times as much and is
-/// slower. A larger one keeps memory from a tenant that gains up to that much more by it: at 3, one
-/// that was stopped and runs again gets back less than its part (docs/tenants.md).
-const HAVING: f64 = 1.6;
+/// copied serves no tenant. So a tenant may be 14 % slower than an equal one (2.5 to the power of
+/// 1 / [`FAIRNESS`]) before it gets what that one has. A smaller one lets needs that differ by the
+/// chance of a second's samples exchange memory: at 1.6, Equilibria's Web copies 2.6 times as much,
+/// and Redis' ramp leaves the programs less throughput (docs/tenants.md).
+const HAVING: f64 = 2.5;
 
 /// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower
-/// than under MTAT or MEMTIS; from 2 on it is not. A larger one costs throughput under MTAT's ramp
-/// (docs/tenants.md).
-const FAIRNESS: i32 = 2;
+/// than under MTAT or MEMTIS; at 5 it still is under some seeds, and at 7 under none
+/// (docs/tenants.md). A larger one magnifies the error of counters further: a slowdown that is off
+/// by a tenth doubles a value at 7.
+const FAIRNESS: i32 = 7;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
@@ -129,6 +130,9 @@ struct Tenant {
     busy: f64,
     requests: f64,
     cpus: f64,
+    /// Misses per instruction, averaged over decisions; `None` while the world counts no
+    /// instructions. Those of one second depend on what the program did in it.
+    misses_each: Option<f64>,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
     /// The first decision without a 99th percentile.
@@ -156,7 +160,22 @@ struct Tenant {
 impl Tenant {
     /// Misses per instruction; [`USUAL_MISSES`] if the world does not count instructions.
     fn misses_per_instruction(&self) -> f64 {
-        if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES }
+        self.misses_each.unwrap_or(USUAL_MISSES)
+    }
+
+    fn learn_misses(&mut self) {
+        if self.instructions > 0.0 {
+            let now = self.misses / self.instructions;
+            let each = self.misses_each.map_or(now, |each| each + (now - each) * LEARNING);
+            self.misses_each = Some(each);
+        }
+    }
+
+    /// What its pages have to expect, once that is learned, and their counts before. Counts name
+    /// too few pages: those that have the most of them have them by chance, too. So a page counts
+    /// by what became of pages like it.
+    fn judged(&self) -> &HotnessCurve {
+        if self.expected.accesses() > 0.0 { &self.expected } else { &self.curve }
     }
 
     /// Extends the share to `pages`, within its limit and by at most `left`. Returns the pages that
@@ -179,17 +198,13 @@ impl Tenant {
         }
     }
 
-    /// The pages that serve a share of the accesses. Counts name too few: the pages that have the
-    /// most of them have them by chance, too. So a page counts by what became of pages like it. A
-    /// histogram of few samples knows nothing of the kind; all pages alike is the most that a share
-    /// can need.
+    /// The pages that serve a share of the accesses. A histogram of few samples does not tell;
+    /// all pages alike is the most that a share can need.
     fn pages_for(&self, share: f64, now: Timestamp, resident: Pages) -> Pages {
         if now < self.sparse_until {
             return Pages((share * resident.0 as f64).ceil() as u64).min(resident);
         }
-        let is_learned = self.expected.accesses() > 0.0;
-        let curve = if is_learned { &self.expected } else { &self.curve };
-        curve.pages_for(share, resident)
+        self.judged().pages_for(share, resident)
     }
 
     /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
@@ -366,19 +381,20 @@ impl Tierwise {
     /// The next piece of a tenant and its value.
     fn offer(&self, tenant: usize, piece: Pages, ctx: &PlanContext<'_>) -> Option<Offer> {
         let t = &self.tenants[tenant];
-        let (run, each) = t.curve.next(t.share)?;
+        let curve = t.judged();
+        let (run, each) = curve.next(t.share)?;
         let old = t.last_share.unwrap_or_default().saturating_sub(t.share);
         let having = old > Pages(0);
         let pages = run.min(piece).min(t.limit.saturating_sub(t.share));
         let pages = if having { pages.min(old) } else { pages };
-        if pages == Pages(0) || t.curve.accesses() <= 0.0 {
+        if pages == Pages(0) || curve.accesses() <= 0.0 {
             return None;
         }
         let weight = Self::spec(ctx, TenantId(tenant as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
         let latency = latencies(ctx.topology);
         let trust = t.trust.unwrap_or(1.0);
-        let served = trust * t.curve.served(t.share);
-        let more = served + trust * pages.0 as f64 * each / t.curve.accesses();
+        let served = trust * curve.served(t.share);
+        let more = served + trust * pages.0 as f64 * each / curve.accesses();
         let all_fast = t.instruction_ns(1.0, latency);
         let slowdown = |served| t.instruction_ns(served, latency) / all_fast;
         let saved = slowdown(served) - slowdown(more);
@@ -401,7 +417,7 @@ impl Tierwise {
             t.share += pages;
             left -= pages;
             if matches!(t.rule, None | Some(Rule::Hottest { .. })) {
-                let served = t.curve.served(t.share);
+                let served = t.judged().served(t.share);
                 t.rule = Some(Rule::Hottest { served, next: offer.next });
             }
             offers.extend(self.offer(i, piece, ctx));
@@ -507,6 +523,7 @@ impl Partitioner for Tierwise {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);
             t.expected.read_expected(id, estimator);
+            t.learn_misses();
             t.check_prediction(ctx.usage(id, TierId::FASTEST));
         }
         self.floors.resolve(TierId::FASTEST, ctx);

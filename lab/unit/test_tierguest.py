@@ -16,7 +16,6 @@ from tierguest.settings import restore, value  # noqa: E402
 from tierguest.stairs import Truth  # noqa: E402
 from tierguest.wait import wait_until  # noqa: E402
 
-
 ZONE = """Node {node}, zone {zone}
   pages free     {free}
         boost    0

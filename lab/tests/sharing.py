@@ -156,7 +156,7 @@ def a_late_starter_is_served(guest: Guest) -> None:
 @test(boot="hmat", needs=("tierwised",), timeout_s=1300)
 def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
     """After SIGSTOP the neighbour that uses memory gets the fast memory; after SIGCONT the program
-    gets at least as large a part of its memory as the neighbour has."""
+    gets as large a part of its memory as the neighbour has, within 5 %."""
     sizes = {"first": 200, "second": FAST_MIB}
     sharing = Sharing(guest)
     for name, mib in sizes.items():
@@ -170,9 +170,10 @@ def a_stopped_program_drains_and_comes_back(guest: Guest) -> None:
     sharing.stairs["first"].signal(signal.SIGCONT)
 
     def is_even() -> bool:
-        # The two use each of their pages alike, so equal parts make them equally fast.
+        # The two use each of their pages alike, so equal parts make them equally fast. A piece
+        # counts more for who has it, so that the last few percent do not change hands.
         first, second = (sharing.fast_mib(name) / mib for name, mib in sizes.items())
-        return first >= second
+        return first >= second - 0.05
 
     returned = guest.wait_until(is_even, CONVERGENCE_S, sharing.describe)
     guest.figure("returned_s", returned)

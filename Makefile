@@ -17,7 +17,7 @@ SCENARIOS := scenarios/recorded/*.toml
 	lab lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
 	package-deb package-tarball package-image package-image-dra package-crates release \
 	check-release \
-	test-packages test-packages-dev needs-packages needs-cargo needs-run needs-text \
+	test-packages test-packages-dev needs-packages needs-cargo needs-pure needs-run needs-text \
 	needs-test needs-python needs-emt needs-browser needs-fleet needs-go needs-lab clean
 
 help:
@@ -159,7 +159,7 @@ lint: needs-cargo needs-text
 	scripts/check-text.sh
 
 # The core imports nothing: it is built for a machine that has no system at all.
-pure: needs-cargo
+pure: needs-pure
 	scripts/check-pure.sh
 
 deny: needs-cargo
@@ -245,6 +245,9 @@ needs-go:
 
 needs-lab:
 	@scripts/setup.sh cc python lab
+
+needs-pure:
+	@scripts/setup.sh rust cc wasm
 
 needs-test:
 	@scripts/setup.sh rust cc wasm qemu valgrind

@@ -12,15 +12,16 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use tierwise_core::config::Document;
 use tierwise_core::estimate;
-use tierwise_core::observe::{Observation, TenantReading, TierReading};
+use tierwise_core::migrate::MoveOutcome;
+use tierwise_core::observe::{Observation, Signals, TenantReading, TierReading};
 use tierwise_core::page::PageTable;
 use tierwise_core::partition;
 use tierwise_core::policy::PlanContext;
 use tierwise_core::registry::BuildContext;
 use tierwise_core::share::{Share, Shares};
-use tierwise_core::stage::Partitioner;
+use tierwise_core::stage::{Estimator, Partitioner, Scope};
 use tierwise_core::tenant::{Class, Limit, TenantSpec};
-use tierwise_core::units::{Bytes, Pages, TenantId, TierId, Timestamp};
+use tierwise_core::units::{Bytes, Hotness, PageId, Pages, TenantId, TierId, Timestamp};
 
 /// Base pages of the fast tier and of the slow one.
 const TIERS: [u64; 2] = [10_000, 40_000];
@@ -73,12 +74,21 @@ fn after(
     specs: &[TenantSpec],
     seconds: &[Vec<TenantReading>],
 ) -> (Box<dyn Partitioner>, Vec<Share>) {
+    after_estimates(name, &estimate::NoEstimator, specs, seconds)
+}
+
+/// The same with an estimator.
+fn after_estimates(
+    name: &str,
+    estimator: &dyn Estimator,
+    specs: &[TenantSpec],
+    seconds: &[Vec<TenantReading>],
+) -> (Box<dyn Partitioner>, Vec<Share>) {
     let topology = common::topology(&TIERS);
     let ctx = BuildContext::new(&topology, 7);
     let document = Document::parse("t.toml", "").unwrap();
     let row = partition::TABLE.iter().find(|row| row.name == name).unwrap();
     let mut partitioner = (row.build)(&document.root(), &ctx).unwrap();
-    let estimator = estimate::NoEstimator;
     let mut pages = PageTable::default();
     let mut shares = Shares::default();
     for (second, readings) in (1..).zip(seconds) {
@@ -99,7 +109,7 @@ fn after(
             specs,
             move_cost: None,
         };
-        partitioner.partition(now, &ctx, &estimator, &mut shares);
+        partitioner.partition(now, &ctx, estimator, &mut shares);
     }
     let all = (0..specs.len()).map(|i| shares.of(TenantId(i as u16), TierId::FASTEST)).collect();
     (partitioner, all)
@@ -226,6 +236,56 @@ fn silence_after_a_violation_ends_the_guard() {
     assert_eq!(after(0), Pages(3_000));
     assert_eq!(after(9), Pages(3_000), "the guard keeps it for ten seconds");
     assert!(after(12) < Pages(100), "{:?}", after(12));
+}
+
+/// An estimator that knows how many pages each tenant uses, all of them alike.
+struct Alike(Vec<Pages>);
+
+impl Estimator for Alike {
+    fn signals(&self) -> Signals {
+        Signals::default()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &mut PageTable) {}
+
+    fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
+
+    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
+
+    fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn demotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn hotness(&self, _: PageId, _: &PageTable) -> Hotness {
+        Hotness(0)
+    }
+
+    fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        out.push((self.0[tenant.index()], 1.0));
+    }
+}
+
+/// Of 10,000 fast pages the high watermark takes 1,875. The service's 3,000 pages would gain more
+/// than as many of the program's.
+#[test]
+fn programs_come_before_services_within_slo() {
+    let service =
+        |slo| TenantSpec { class: Class::LatencyCritical, slo, ..TenantSpec::new("service") };
+    let shares = |slo, used: u64| {
+        let specs = [service(slo), TenantSpec::new("program")];
+        let beside = TenantReading { misses: vec![0, 1_000], ..holding(used) };
+        let seconds = vec![vec![nearly_idle(), beside]; 3];
+        let estimator = Alike(vec![Pages(3_000), Pages(used)]);
+        after_estimates("tierwise", &estimator, &specs, &seconds).1
+    };
+    let slo = Some(Duration::from_millis(20));
+    assert_eq!(shares(slo, 20_000)[0].floor, Pages(0), "its SLO needs no fast memory");
+    assert_eq!(shares(slo, 6_000)[0].floor, Pages(2_125), "the program has all that it uses");
+    assert!(shares(None, 20_000)[0].floor > Pages(2_500), "without an SLO it is as any tenant");
 }
 
 #[test]

@@ -13,8 +13,9 @@
 //!    holds. One that answered before and is silent keeps its last share. A tenant whose accesses
 //!    were not monitored yet keeps the memory that it holds, as far as floors and services leave
 //!    it: nothing says that another would use it more.
-//! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. The value of a
-//!    piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
+//! 3. The remaining memory goes, piece by piece, to the tenants that it helps most, and what helps
+//!    none of them to the services with an SLO that step 2 provided for: more memory makes their
+//!    answers faster than they have to be, and other tenants slower. The value of a piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
 //!    times the tenant's weight, and times the seventh power of the slowdown that the tenant has
 //!    without it. So a slow tenant comes before a fast one (alpha-fairness of the tenants' speeds
 //!    with alpha 9, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on Networking
@@ -154,6 +155,8 @@ struct Tenant {
     /// Its share by the last decision.
     last_share: Option<Pages>,
     rule: Option<Rule>,
+    /// True for a service whose need for its SLO is in its share.
+    is_provided: bool,
     limit: Pages,
 }
 
@@ -363,6 +366,7 @@ impl Tierwise {
         for i in 0..ctx.tenants.len() {
             let needed = self.needed(now, TenantId(i as u16), seconds, ctx);
             let t = &mut self.tenants[i];
+            t.is_provided = needed.is_some();
             t.rule = needed.map(|(_, rule)| rule);
             if let Some((pages, _)) = needed {
                 left -= t.extend(pages, left);
@@ -403,13 +407,15 @@ impl Tierwise {
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
 
-    /// Step 3. Returns the memory that helps no tenant.
-    fn distribute(&mut self, mut left: Pages, ctx: &PlanContext<'_>) -> Pages {
+    /// Step 3, among the services that step 2 provided for or among the other tenants. Returns the
+    /// memory that helps none of them.
+    fn distribute(&mut self, services: bool, mut left: Pages, ctx: &PlanContext<'_>) -> Pages {
         let capacity = ctx.topology.tier(TierId::FASTEST).capacity;
         let piece = Pages((capacity.0 / PIECES).max(1));
         let mut offers = std::mem::take(&mut self.offers);
         offers.clear();
-        offers.extend((0..ctx.tenants.len()).filter_map(|i| self.offer(i, piece, ctx)));
+        let taking = (0..ctx.tenants.len()).filter(|&i| self.tenants[i].is_provided == services);
+        offers.extend(taking.filter_map(|i| self.offer(i, piece, ctx)));
         while let Some(offer) = offers.pop().filter(|_| left > Pages(0)) {
             let i = usize::from(offer.tenant);
             let pages = offer.pages.min(left);
@@ -528,7 +534,8 @@ impl Partitioner for Tierwise {
         }
         self.floors.resolve(TierId::FASTEST, ctx);
         let left = self.entitle(now, seconds, ctx);
-        let left = self.distribute(left, ctx);
+        let left = self.distribute(false, left, ctx);
+        let left = self.distribute(true, left, ctx);
         self.give_away(left, ctx);
         // What is not moved needs no judgement afterwards.
         let foresees = ctx.move_cost.is_some() && estimator.foresees();

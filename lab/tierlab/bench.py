@@ -70,6 +70,7 @@ class Block:
     program: Program
     kernel: str
     runs: list[Run] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     @property
     def tie(self) -> float:
@@ -163,7 +164,8 @@ def runs(text: str) -> list[str]:
 
 
 def bench(paths: Paths, options: argparse.Namespace) -> int:
-    """Runs everything and prints it; returns the exit status."""
+    """Runs everything and prints it. Returns the exit status: 1 if a run failed, which the other
+    runs do not wait for."""
     if options.read:
         records = _read(options.read)
         print(_gains(records, options.markdown))
@@ -191,8 +193,12 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
             for program in chosen
             if wants_simulation
         ]
+        blocks: list[Block] = []
         try:
-            blocks = [future.result() for future in measured]
+            for future in measured:
+                blocks.append(future.result())
+                if options.keep:
+                    write_whole(options.keep, _json(blocks))
             for recording in recorded:
                 recording.result()
         except BaseException:
@@ -200,16 +206,17 @@ def bench(paths: Paths, options: argparse.Namespace) -> int:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     _report(f"{time.monotonic() - began:.0f} s on {kernel}")
+    failures = [failure for block in blocks for failure in block.failures]
+    for failure in failures:
+        _report(failure)
     record = _json(blocks)
-    if options.keep:
-        write_whole(options.keep, record)
     if options.json:
         print(record)
-        return 0
+        return int(bool(failures))
     print(_text(blocks, options.markdown))
     if wants_simulation:
         print("\n" + _validate(paths, record, options.markdown))
-    return 0
+    return int(bool(failures))
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -287,7 +294,7 @@ def _measure(
     names: Sequence[str],
     stop: threading.Event,
 ) -> Block:
-    """Does all runs of a program, in one guest."""
+    """Does all runs of a program, in one guest. What failed is in the block too."""
     boot = BOOTS["timed"]
     guest = Guest(
         paths, kernel, replace(boot.topology.sized(*NODE_MIB), extra=PROCESSOR), boot.mode
@@ -297,12 +304,12 @@ def _measure(
     command = f"{level}PYTHONPATH=/lab/python exec python3 -m bench {words}"
     memtierd = {"memtierd": options.memtierd} if options.memtierd else {}
     block = Block(program, kernel)
-    failures = []
 
     def on_event(line: str) -> None:
         reported: dict[str, Any] = json.loads(line)
         if "failed" in reported:
-            failures.append(f"{program.name} under {reported['policy']}: {reported['failed']}")
+            failure = f"{program.name} under {reported['policy']}: {reported['failed']}"
+            block.failures.append(failure)
             return
         run = Run.of(reported)
         block.runs.append(run)
@@ -321,11 +328,11 @@ def _measure(
         results=options.logs,
         stop=stop,
     )
-    if failures or outcome.exit_code != 0:
-        reason = (
-            "; ".join(failures) or outcome.reason or f"{program.name}: status {outcome.exit_code}"
-        )
-        raise LabError(f"{reason}\nthe end of its console:\n{outcome.console_tail()}")
+    if outcome.exit_code != 0:
+        if not block.failures:
+            reason = outcome.reason or f"status {outcome.exit_code}"
+            block.failures.append(f"{program.name}: {reason}")
+        block.failures[-1] += f"\nthe end of its console:\n{outcome.console_tail()}"
     _check_results(block)
     return block
 
@@ -410,5 +417,6 @@ def _json(blocks: Sequence[Block]) -> str:
             "runs": [_run_json(run) for run in block.runs],
         }
         for block in blocks
+        if block.runs
     ]
     return json.dumps(printed, indent=2)

@@ -8,7 +8,7 @@ import unittest
 from argparse import ArgumentTypeError
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock, patch
 
 from bench.gains import FIGURES, excess_ratio, gains, mean_ratio
 from bench.programs import LONG, PROGRAMS, STANDARD, program
@@ -27,8 +27,10 @@ from tierlab.bench import Block, _json, runs
 from tierlab.paths import LAB
 
 sys.path.insert(0, str(LAB / "guest"))
+import bench.__main__ as bench_main  # noqa: E402
 from bench.course import gave_up, watermarks_mib  # noqa: E402
 from bench.measure import Counts, idle_seconds, run_seconds, tiering_threads  # noqa: E402
+from bench.policies import POLICIES, Policy  # noqa: E402
 from bench.run import record  # noqa: E402
 
 RUN = Run("stairs", "first-touch", 12.0, (30, 70), 5, 0, 0, 0.25, 0.5, 128.0, 40.0, {})
@@ -227,6 +229,30 @@ class Programs(unittest.TestCase):
         for one in PROGRAMS:
             # Programs have 40 to 130 MiB; a third of that and 10 MiB are left.
             self.assertTrue(130 / 3 + 11 >= one.left_mib >= 40 / 3 + 9, one.name)
+
+
+class FailedRuns(unittest.TestCase):
+    def test_others_run_after_a_failed_one(self) -> None:
+        def one(_guest: object, _program: object, policy: Policy, _host: str) -> dict[str, object]:
+            assert policy is not POLICIES["tierwise"], "it did not start"
+            return {"seconds": 1.0}
+
+        with tempfile.TemporaryFile("w+") as events:
+            reports = os.dup(events.fileno())
+            with (
+                patch.multiple(bench_main, Guest=MagicMock(), settle=Mock(), one=one),
+                patch.dict(os.environ, LAB_EVENTS=str(reports)),
+            ):
+                status = bench_main.main(["7", "equal", "xsbench", "tierwise", "first-touch"])
+            events.seek(0)
+            first, second = map(json.loads, events)
+        self.assertEqual(status, 1)
+        self.assertEqual(first["failed"], "AssertionError: it did not start")
+        self.assertEqual((second["policy"], second["seconds"]), ("first-touch", 1.0))
+
+    def test_a_program_without_runs_is_left_out(self) -> None:
+        failed = Block(PROGRAMS[0], "7", failures=["no guest"])
+        self.assertEqual(json.loads(_json([failed])), [])
 
 
 class RecordForm(unittest.TestCase):

@@ -13,17 +13,17 @@
 //!    holds. One that answered before and is silent keeps its last share. A tenant whose accesses
 //!    were not monitored yet keeps the memory that it holds, as far as floors and services leave
 //!    it: nothing says that another would use it more.
-//! 3. The remaining memory goes, piece by piece, to the tenants that it helps most, and what helps
-//!    none of them to the services with an SLO that step 2 provided for: more memory makes their
-//!    answers faster than they have to be, and other tenants slower. The value of a piece is the slowdown that it saves its tenant (its time over its time with all memory fast),
-//!    times the tenant's weight, and times the seventh power of the slowdown that the tenant has
-//!    without it. So a slow tenant comes before a fast one (alpha-fairness of the tenants' speeds
-//!    with alpha 9, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on Networking
-//!    8(5), 2000). Slowdown follows from the tenant's own counters: with
-//!    `m` misses per instruction of which a share `f` is fast, an instruction takes
-//!    `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of an instruction that does not
-//!    miss. The estimator's histogram predicts `f`, and the prediction is scaled by the part of
-//!    such predictions that came true for that tenant.
+//! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. Services that
+//!    step 2 provided for get what helps no other tenant: they are as fast as they have to be.
+//!
+//! The value of a piece is the slowdown that it saves its tenant (its time over its time with all
+//! memory fast), times the tenant's weight, and times the seventh power of the slowdown that the
+//! tenant has without it. So a slow tenant comes before a fast one (alpha-fairness of the tenants'
+//! speeds with alpha 9, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on Networking
+//! 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per instruction of
+//! which a share `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c`
+//! is the time of an instruction that does not miss. The estimator's histogram predicts `f`, and
+//! the prediction is scaled by the part of such predictions that came true for that tenant.
 //!
 //! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
 //! at most the memory that was resident when it was computed, and a workload may have grown since.

@@ -36,6 +36,11 @@ PYTHON_PACKAGES = ("networkit==11.2.2", "networkx==3.6.1", "numpy==2.4.6", "scip
 LLC = "2MiB/16"
 # With YCSB's 1000 bytes per record, about 130 MB are resident in either store.
 RECORDS = 110_000
+# MTAT's stores (section 5 and table 1), in sizes that make about 130 MB as well: Redis holds a
+# record as a hash of ten fields; Memcached holds items of 4 KB with keys of 100 bytes, which
+# Mutilate draws uniformly.
+MTAT_REDIS = ("--records", 52_000, "--fields", 10)
+MTAT_MEMCACHED = ("--records", 29_500, "--record-bytes", 4096, "--key-bytes", 100, "--uniform")
 # 2^18 vertices with 16 edges each, every edge stored at both ends in 8 bytes: 64 MiB, beside the
 # edge list.
 GRAPH_SCALE = 18
@@ -111,7 +116,7 @@ def await_marks(process, name):
 def record_server(name, recording, command, store, port):
     """Records a store while the YCSB client loads and drives it; the client ends the store."""
     run(["cargo", "build", "--release", "-p", "ycsb-client"], cwd=ROOT)
-    workload, operations = recording.parameters
+    workload, operations, *records = recording.parameters
     process = recorder(name, recording, command)
     await_marks(process, name)
     run(
@@ -123,8 +128,7 @@ def record_server(name, recording, command, store, port):
             port,
             "--workload",
             workload,
-            "--records",
-            RECORDS,
+            *(records or ("--records", RECORDS)),
             "--operations",
             operations,
             "--marks",
@@ -270,6 +274,8 @@ RECORDINGS = {
     "memcached-ycsb-d": Recording(20 * M, memcached, ("d", 250_000)),
     "memcached-ycsb-f": Recording(20 * M, memcached, ("f", 160_000)),
     "memcached-ycsb-w": Recording(20 * M, memcached, ("w", 150_000)),
+    "mtat/redis": Recording(20 * M, redis, ("c", 150_000, *MTAT_REDIS)),
+    "mtat/memcached": Recording(20 * M, memcached, ("c", 150_000, *MTAT_MEMCACHED)),
     "graph-bfs-kron": Recording(20 * M, graph, ("bfs", "kron", 8)),
     "graph-bfs-urand": Recording(20 * M, graph, ("bfs", "urand", 6)),
     "graph-sssp-kron": Recording(20 * M, graph, ("sssp", "kron", 2)),
@@ -345,7 +351,7 @@ def main():
         if name not in RECORDINGS:
             sys.exit(f"record_all.py: nothing is called {name!r}; see record_all.py --list")
     BUILD.mkdir(parents=True, exist_ok=True)
-    TRACES.mkdir(parents=True, exist_ok=True)
+    (TRACES / "mtat").mkdir(parents=True, exist_ok=True)
     for name in names:
         print(f"recording {name}", flush=True)
         RECORDINGS[name].program(name, RECORDINGS[name])

@@ -33,6 +33,8 @@ pub enum RecordChoice {
     ScrambledZipfian,
     /// The last inserted record is the most popular, by Zipf's law over age.
     Latest,
+    /// All records are equally popular, as in YCSB's `requestdistribution=uniform` and in Mutilate.
+    Uniform,
 }
 
 /// A workload: the share of each kind of operation, in percent. They add up to 100.
@@ -148,7 +150,7 @@ impl Operations {
         at_least_one("records", records)?;
         let ranks = match mix.requests {
             RecordChoice::ScrambledZipfian => SCRAMBLED_ITEMS,
-            RecordChoice::Latest => records,
+            RecordChoice::Latest | RecordChoice::Uniform => records,
         };
         Ok(Self {
             mix,
@@ -165,10 +167,10 @@ impl Operations {
     }
 
     fn requested_key(&mut self) -> u64 {
-        let rank = self.ranks.draw(&mut self.rng);
         match self.mix.requests {
-            RecordChoice::ScrambledZipfian => hash(rank) % self.records,
-            RecordChoice::Latest => self.records - 1 - rank,
+            RecordChoice::ScrambledZipfian => hash(self.ranks.draw(&mut self.rng)) % self.records,
+            RecordChoice::Latest => self.records - 1 - self.ranks.draw(&mut self.rng),
+            RecordChoice::Uniform => self.rng.random_range(0..self.records),
         }
     }
 

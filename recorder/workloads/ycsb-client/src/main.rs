@@ -1,8 +1,9 @@
 //! Loads a key-value store and drives it with a YCSB workload while it is recorded.
 //!
-//! Keys are YCSB's: "user" and the hashed record number. A record is one value of random printable
-//! bytes (YCSB's ten fields, concatenated); an update writes all of it. The seed determines
-//! everything. One connection sends one request at a time, as one YCSB client thread does.
+//! Keys are YCSB's: "user" and the hashed record number. A record is random printable bytes: one
+//! value (YCSB's ten fields, concatenated), or with `--fields` a hash of fields in Redis, as YCSB's
+//! own client stores it. An update writes all of it. The seed determines everything. One connection
+//! sends one request at a time, as one YCSB client thread does.
 
 mod marks;
 mod store;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use tierwise_trace::generate::ycsb::{OperationKind, OperationMix, Operations, hash};
+use tierwise_trace::generate::ycsb::{OperationKind, OperationMix, Operations, RecordChoice, hash};
 
 use marks::Marks;
 use store::{Store, StoreKind};
@@ -40,6 +41,15 @@ struct Arguments {
     /// Bytes of a record [default: YCSB's ten fields of 100 bytes]
     #[arg(long, default_value_t = 1000, hide_default_value = true)]
     record_bytes: usize,
+    /// Fields of a record: with more than one, Redis holds a hash, and reads read all of it
+    #[arg(long, default_value_t = 1, hide_default_value = true)]
+    fields: usize,
+    /// Bytes of a key, at least; shorter ones are extended by zeros
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    key_bytes: usize,
+    /// Request all records alike, as Mutilate does, instead of by the workload's distribution
+    #[arg(long)]
+    uniform: bool,
     /// Seed of every draw
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,14 +60,18 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let mix = OperationMix::named(&arguments.workload).with_context(|| {
+    let mut mix = OperationMix::named(&arguments.workload).with_context(|| {
         format!("--workload {}: choose one of a, b, c, d, f, w", arguments.workload)
     })?;
-    let mut store = store::connect(arguments.store, arguments.port)?;
+    if arguments.uniform {
+        mix.requests = RecordChoice::Uniform;
+    }
+    let mut store = store::connect(arguments.store, arguments.port, arguments.fields)?;
     let mut marks = Marks::open(arguments.marks.as_deref())?;
     marks.phase("load")?;
     for record in 0..arguments.records {
-        store.write(&key_name(record), &value(record, 0, arguments.record_bytes))?;
+        let key = key_name(record, arguments.key_bytes);
+        store.insert(&key, &value(record, 0, arguments.record_bytes))?;
     }
     marks.phase("run")?;
     run(&arguments, mix, store.as_mut(), &mut marks)?;
@@ -73,13 +87,16 @@ fn run(
 ) -> Result<()> {
     let operations = Operations::new(mix, arguments.records, arguments.seed)?;
     for (number, operation) in (1..=arguments.operations).zip(operations) {
-        let key = key_name(operation.key);
+        let key = key_name(operation.key, arguments.key_bytes);
         if matches!(operation.kind, OperationKind::Read | OperationKind::ReadModifyWrite) {
             let found = store.read(&key)?.len();
             ensure!(found == arguments.record_bytes, "{key} has {found} bytes");
         }
-        if operation.kind != OperationKind::Read {
-            store.write(&key, &value(operation.key, number, arguments.record_bytes))?;
+        let new = || value(operation.key, number, arguments.record_bytes);
+        match operation.kind {
+            OperationKind::Read => {}
+            OperationKind::Insert => store.insert(&key, &new())?,
+            OperationKind::Update | OperationKind::ReadModifyWrite => store.write(&key, &new())?,
         }
         if number % REPORT_EVERY == 0 {
             marks.operations(REPORT_EVERY)?;
@@ -88,8 +105,9 @@ fn run(
     Ok(())
 }
 
-fn key_name(record: u64) -> String {
-    format!("user{}", hash(record))
+/// A record's key, of at least `bytes` bytes.
+fn key_name(record: u64, bytes: usize) -> String {
+    format!("user{:0>1$}", hash(record), bytes.saturating_sub("user".len()))
 }
 
 /// Printable bytes that differ from record to record and from version to version.
@@ -140,7 +158,7 @@ mod tests {
         let arguments = Arguments::parse_from(words);
         let mut store = InMemory::default();
         for record in 0..arguments.records {
-            store.records.insert(key_name(record), value(record, 0, arguments.record_bytes));
+            store.records.insert(key_name(record, 0), value(record, 0, arguments.record_bytes));
         }
         let mix = OperationMix::named(letter).unwrap();
         run(&arguments, mix, &mut store, &mut Marks::open(None).unwrap()).unwrap();
@@ -187,6 +205,21 @@ mod tests {
         let mut marks = Marks::open(None).unwrap();
         let mut store = InMemory::default();
         assert!(run(&arguments, OperationMix::C, &mut store, &mut marks).is_err());
+    }
+
+    #[test]
+    fn keys_have_their_length() {
+        assert_eq!(key_name(7, 0), format!("user{}", hash(7)));
+        let long = key_name(7, 100);
+        assert!(long.len() == 100 && long.ends_with(&hash(7).to_string()), "{long}");
+    }
+
+    #[test]
+    fn fields_are_all_of_a_record() {
+        let record = value(3, 0, 1001);
+        let fields: Vec<(String, &[u8])> = store::fields(&record, 10).collect();
+        assert_eq!((fields.len(), &*fields[0].0, &*fields[9].0), (10, "field0", "field9"));
+        assert_eq!(fields.iter().flat_map(|field| field.1).copied().collect::<Vec<u8>>(), record);
     }
 
     #[test]

@@ -1,21 +1,29 @@
-//! The two stores that the client can drive, behind the three commands that YCSB needs.
+//! The two stores that the client can drive, behind the commands that YCSB needs.
 
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use tierwise_trace::generate::ycsb::hash;
 
 /// An emulated server can take tens of seconds to start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two attempts to connect.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A key-value store that holds a record as one value.
+/// The sorted set in which YCSB's client keeps all keys, for scans.
+const INDEX: &str = "_indices";
+
+/// A key-value store.
 pub trait Store {
     /// Reads the record; an error if it does not exist.
     fn read(&mut self, key: &str) -> Result<Vec<u8>>;
-    /// Adds or overwrites the record.
+    /// Adds the record.
+    fn insert(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.write(key, value)
+    }
+    /// Overwrites the record.
     fn write(&mut self, key: &str, value: &[u8]) -> Result<()>;
     /// Ends the server, so that its recording ends.
     fn shutdown(&mut self) -> Result<()>;
@@ -30,16 +38,21 @@ pub enum StoreKind {
     Memcached,
 }
 
-/// Connects, and tries again until the server has started.
+/// Connects, and tries again until the server has started. A record has a number of `fields`.
 ///
 /// # Errors
-/// No answer within [`START_TIMEOUT`].
-pub fn connect(kind: StoreKind, port: u16) -> Result<Box<dyn Store>> {
+/// No answer within [`START_TIMEOUT`]; a store that has no fields.
+pub fn connect(kind: StoreKind, port: u16, fields: usize) -> Result<Box<dyn Store>> {
+    ensure!(fields > 0, "--fields 0: a record has at least one");
+    ensure!(
+        fields == 1 || matches!(kind, StoreKind::Redis),
+        "--fields {fields}: only redis has fields"
+    );
     let started = Instant::now();
     loop {
         let attempt = match kind {
-            StoreKind::Redis => Redis::connect(port).map(|s| Box::new(s) as Box<dyn Store>),
-            StoreKind::Memcached => Memcached::connect(port).map(|s| Box::new(s) as Box<dyn Store>),
+            StoreKind::Redis => Redis::connect(port, fields),
+            StoreKind::Memcached => Memcached::connect(port),
         };
         match attempt {
             Ok(store) => return Ok(store),
@@ -53,27 +66,64 @@ pub fn connect(kind: StoreKind, port: u16) -> Result<Box<dyn Store>> {
     }
 }
 
-struct Redis(redis::Connection);
+/// The fields of a record, with YCSB's names.
+pub fn fields(record: &[u8], fields: usize) -> impl Iterator<Item = (String, &[u8])> {
+    let named = move |i| {
+        let (from, to) = (i * record.len() / fields, (i + 1) * record.len() / fields);
+        (format!("field{i}"), &record[from..to])
+    };
+    (0..fields).map(named)
+}
+
+struct Redis {
+    connection: redis::Connection,
+    fields: usize,
+}
 
 impl Redis {
-    fn connect(port: u16) -> Result<Self> {
-        Ok(Self(redis::Client::open(("127.0.0.1", port))?.get_connection()?))
+    fn connect(port: u16, fields: usize) -> Result<Box<dyn Store>> {
+        let connection = redis::Client::open(("127.0.0.1", port))?.get_connection()?;
+        Ok(Box::new(Self { connection, fields }))
     }
 }
 
 impl Store for Redis {
     fn read(&mut self, key: &str) -> Result<Vec<u8>> {
-        let value: Option<Vec<u8>> = redis::cmd("GET").arg(key).query(&mut self.0)?;
-        value.with_context(|| format!("redis has no record {key}"))
+        let missing = || format!("redis has no record {key}");
+        if self.fields == 1 {
+            let value: Option<Vec<u8>> = redis::cmd("GET").arg(key).query(&mut self.connection)?;
+            return value.with_context(missing);
+        }
+        let all: Vec<(Vec<u8>, Vec<u8>)> =
+            redis::cmd("HGETALL").arg(key).query(&mut self.connection)?;
+        ensure!(!all.is_empty(), missing());
+        Ok(all.into_iter().flat_map(|(_, value)| value).collect())
+    }
+
+    fn insert(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        self.write(key, value)?;
+        if self.fields > 1 {
+            let score = key.bytes().fold(0, |score, byte| hash(score ^ u64::from(byte)));
+            redis::cmd("ZADD").arg(INDEX).arg(score).arg(key).exec(&mut self.connection)?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, key: &str, value: &[u8]) -> Result<()> {
-        Ok(redis::cmd("SET").arg(key).arg(value).exec(&mut self.0)?)
+        if self.fields == 1 {
+            return Ok(redis::cmd("SET").arg(key).arg(value).exec(&mut self.connection)?);
+        }
+        let mut command = redis::cmd("HSET");
+        command.arg(key);
+        for (name, part) in fields(value, self.fields) {
+            command.arg(name).arg(part);
+        }
+        Ok(command.exec(&mut self.connection)?)
     }
 
     fn shutdown(&mut self) -> Result<()> {
         // The server closes the connection instead of answering.
-        let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.0);
+        let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").exec(&mut self.connection);
         Ok(())
     }
 }
@@ -84,12 +134,12 @@ struct Memcached {
 }
 
 impl Memcached {
-    fn connect(port: u16) -> Result<Self> {
+    fn connect(port: u16) -> Result<Box<dyn Store>> {
         let url = format!("memcache://127.0.0.1:{port}?protocol=ascii&tcp_nodelay=true");
         let client = memcache::connect(url)?;
         // The library connects lazily; this call connects.
         client.version()?;
-        Ok(Self { client, port })
+        Ok(Box::new(Self { client, port }))
     }
 }
 

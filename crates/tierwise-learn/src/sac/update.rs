@@ -46,14 +46,39 @@ fn descend<'a>(
     Ok(value)
 }
 
+/// Steps after which a loaded learner's optimisers know its gradients: after 100 the mean of
+/// squares, which forgets a thousandth in each, is that of 100 mini-batches.
+const RECOVERY: usize = 100;
+
 impl Sac {
     pub(super) fn step(&mut self) -> Result<Losses, SacError> {
+        let losses = self.descend_all()?;
+        self.targets.follow(&self.critics, self.config.tau)?;
+        Ok(losses)
+    }
+
+    /// Computes the optimisers' moments again, which a file does not have: steps of no length on
+    /// the replay buffer. Without moments, Adam's first steps change every weight by the learning
+    /// rate, whatever its gradient, and unlearn what was trained.
+    pub(super) fn recover_moments(&mut self) -> Result<(), SacError> {
+        self.set_learning_rate(0.0);
+        let recovered = (0..RECOVERY).try_for_each(|_| self.descend_all().map(drop));
+        self.set_learning_rate(self.config.learning_rate);
+        recovered
+    }
+
+    fn set_learning_rate(&mut self, rate: f64) {
+        self.actor_optimiser.set_learning_rate(rate);
+        self.critic_optimiser.set_learning_rate(rate);
+        self.temperature_optimiser.set_learning_rate(rate);
+    }
+
+    fn descend_all(&mut self) -> Result<Losses, SacError> {
         let batch = self.replay.draw(self.config.batch, &mut self.rng)?;
         let temperature = f64::from(number(self.log_temperature.as_tensor())?).exp();
         let critic = self.step_critics(&batch, temperature)?;
         let (actor, log_density) = self.step_actor(&batch, temperature)?;
         let temperature = self.step_temperature(log_density)?;
-        self.targets.follow(&self.critics, self.config.tau)?;
         Ok(Losses { critic, actor, temperature, entropy: -log_density })
     }
 

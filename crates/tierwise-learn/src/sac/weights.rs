@@ -3,8 +3,9 @@
 //! Tensors have the names `NETWORK.LAYER.weight` (`[outputs, inputs]`, PyTorch's order) and
 //! `NETWORK.LAYER.bias`, for the networks `actor`, `critic_1`, `critic_2`, `target_1` and
 //! `target_2`, and `log_temperature`. `replay` has a row for each transition of the replay buffer,
-//! and is missing if there is none. The optimisers' moments are not saved: a loaded learner acts as
-//! the saved one did and continues to learn from the same transitions and new ones.
+//! and is missing if there is none. The optimisers' moments are not saved, as the library does not
+//! give them; they are computed again from the transitions. So a loaded learner acts as the saved
+//! one did and continues to learn from the same transitions and new ones.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -102,7 +103,11 @@ impl Sac {
         reader.nothing_left()?;
         let mut sac = Self::with_networks(config, networks, ChaCha8Rng::seed_from_u64(seed))?;
         match sac.replay.restore(&replay) {
-            None => Ok(sac),
+            None if sac.len() < config.batch => Ok(sac),
+            None => {
+                sac.recover_moments()?;
+                Ok(sac)
+            }
             Some(row) => {
                 let found = format!("a number in row {row} that is too large");
                 Err(reader.refuse(REPLAY, found, "numbers of about one".into()))

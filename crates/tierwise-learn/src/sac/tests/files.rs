@@ -55,6 +55,28 @@ fn a_loaded_learner_goes_on_learning() {
     assert_ne!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
 }
 
+/// Adam without moments changes every weight by the learning rate in its first step.
+#[test]
+fn a_loaded_learner_takes_no_leap() {
+    let (config, learner) = trained();
+    let mut loaded = Sac::from_bytes(&learner.to_bytes().unwrap(), &config, 5).unwrap();
+    let weights = |sac: &Sac| -> Vec<f32> {
+        let all: Vec<Vec<f32>> = sac
+            .actor
+            .weights()
+            .map(|weight| weight.flatten_all().unwrap().to_vec1().unwrap())
+            .collect();
+        all.concat()
+    };
+    let before = weights(&loaded);
+    assert_eq!(before, weights(&learner), "it acts as the saved one did");
+    loaded.train_once().unwrap();
+    let after = weights(&loaded);
+    let moved: f64 = before.iter().zip(&after).map(|(b, a)| f64::from((a - b).abs())).sum();
+    let mean = moved / before.len() as f64;
+    assert!(mean > 0.0 && mean < 0.5 * config.learning_rate, "{mean} for each weight");
+}
+
 #[test]
 fn another_width_is_refused_with_both_shapes() {
     let (config, learner) = trained();

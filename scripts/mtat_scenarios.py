@@ -14,7 +14,8 @@ import pathlib
 from toml_strings import string
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Section 5: eight cores for the service, four for each of the others.
+# Section 5: 24 cores, eight of them for the service and four for each of the others.
+CPUS = 24
 THREADS = 4
 # Name, recording, size of table 2 in bytes, resident bytes of the recording (traces/README.md).
 BEST_EFFORT = [
@@ -48,7 +49,8 @@ def scenario(services):
         "duration_s = 200",
         "",
         "[machine]",
-        'preset = "dram-cxl"',
+        'preset = "dram-remote"',
+        f"cpus = {CPUS}",
         'fast = "32GB"',
         'slow = "256GB"',
         'granule = "1MiB"',
@@ -58,6 +60,8 @@ def scenario(services):
             "",
             "[[workload]]",
             f'name = "{service}"',
+            # Section 5: sampling and migration use the programs' cores.
+            "own_cpus = true",
             "[workload.service]",
             f'preset = "{service}"',
             'traces = "../../traces"',

@@ -78,7 +78,13 @@ fn replay(
     let source = Box::new(Sequence::new(pages, WINDOW, 10));
     let windows = Windows::stream(source, "", 1, Bounds::of(&machine, 1.0), 0);
     let program = Workload::new(windows, machine.tiers.len(), 1);
-    let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };
+    let schedule = Schedule {
+        start: 0,
+        after: None,
+        stop: None,
+        memory_level_parallelism: 1.0,
+        own_cpus: false,
+    };
     let mut host =
         SimulatedHost::new(machine, Costs::default(), vec![(program, schedule)], None, 1);
     let config = EngineConfig::new(Recipe::named("clock")?);

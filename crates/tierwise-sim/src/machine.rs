@@ -127,8 +127,9 @@ const DDR4: PresetTier = PresetTier {
 pub const PRESETS: &[MachinePreset] = &[
     MachinePreset {
         name: "dram-cxl",
-        source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are not printed \
-                 there: 300 and 30 GB/s as Equilibria, table II, first generation",
+        source: "MTAT, section 5.1: 73 ns local, 202 ns emulated CXL. Bandwidths are those of a \
+                 server with all its memory channels, which MTAT's has not: 300 and 30 GB/s as \
+                 Equilibria, table II, first generation",
         tiers: [
             PresetTier {
                 name: "DRAM",
@@ -145,6 +146,29 @@ pub const PRESETS: &[MachinePreset] = &[
                 read_gbps: 30.0,
                 write_gbps: 30.0,
                 channels: 2,
+            },
+        ],
+    },
+    MachinePreset {
+        name: "dram-remote",
+        source: "MTAT, section 5.1: 73 ns local, 202 ns remote; section 5.5: one module of \
+                 DDR4-3200, 25.6 GB/s, taken for each node",
+        tiers: [
+            PresetTier {
+                name: "DRAM",
+                load_ns: 73.0,
+                store_ns: 73.0,
+                read_gbps: 25.6,
+                write_gbps: 25.6,
+                channels: 1,
+            },
+            PresetTier {
+                name: "remote",
+                load_ns: 202.0,
+                store_ns: 202.0,
+                read_gbps: 25.6,
+                write_gbps: 25.6,
+                channels: 1,
             },
         ],
     },

@@ -144,7 +144,13 @@ fn host_of(program: LoadedTrace, machine: Machine, signals: Signals) -> Simulate
     let part = Part { program: Arc::new(program), measure_from: 0, loops: 1, bounds };
     let windows = Windows::of(Arc::new(part), 1);
     let workload = Workload::new(windows, machine.tiers.len(), 9);
-    let schedule = Schedule { start: 0, after: None, stop: None, memory_level_parallelism: 1.0 };
+    let schedule = Schedule {
+        start: 0,
+        after: None,
+        stop: None,
+        memory_level_parallelism: 1.0,
+        own_cpus: false,
+    };
     let costs = Costs::default().for_granules(1 << machine.granule_order);
     let mut host = SimulatedHost::new(machine, costs, vec![(workload, schedule)], None, 9);
     host.set_check(true);

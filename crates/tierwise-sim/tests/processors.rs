@@ -51,6 +51,30 @@ fn one_cpu_pays_for_background_work() {
     assert!(one.0 > two.0 + one.1 / 2.0, "{one:?} {two:?}");
 }
 
+/// Two programs on two CPUs, of which the first has one for itself: background work delays the
+/// second only.
+#[test]
+fn own_cpu_does_no_background_work() {
+    let spec =
+        GeneratorSpec { footprint_pages: RESIDENT, windows: Some(40), ..GeneratorSpec::default() };
+    let seconds = |own_cpus: bool| {
+        let named = |name, own_cpus| WorkloadSpec {
+            dilation: 20,
+            own_cpus,
+            ..workload(name, "zipf", spec.clone())
+        };
+        let workloads = vec![named("first", own_cpus), named("second", false)];
+        let machine = Machine { cpus: Some(2), ..machine(FAST, 4 * RESIDENT) };
+        let prepared = Prepared::load(scenario(machine, workloads)).unwrap();
+        let recipe = Recipe::named("multi-clock").unwrap();
+        let result = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap().result;
+        [result.tenants[0].seconds, result.tenants[1].seconds]
+    };
+    let (shared, own) = (seconds(false), seconds(true));
+    assert!(own[0] < shared[0], "{own:?} {shared:?}");
+    assert!(own[1] > shared[1], "all of the work is the second's: {own:?} {shared:?}");
+}
+
 /// The time with all memory fast is that of the same CPUs.
 #[test]
 fn threads_that_take_turns_lose_nothing() {

@@ -20,7 +20,8 @@ const COSTS: TierCosts<'static> = TierCosts { load_ns: &[100.0, 300.0], store_ns
 /// One touch of one of `units` units, with this many load misses.
 fn mix(units: u32, cpu_ns: f64, touches: f64, loads: f64) -> Mix {
     let units_of = Popularity::Even { first: 0, count: units };
-    let group = UnitGroup { name: "items", touches, loads, stores: 0.0, units: units_of };
+    let group =
+        UnitGroup { name: "items", touches, loads, stores: 0.0, prefetched: 0.0, units: units_of };
     let kind = RequestKind { name: "get", share: 1.0, cpu_ns, groups: vec![group] };
     Mix { units, kinds: vec![kind], cached: vec![] }
 }

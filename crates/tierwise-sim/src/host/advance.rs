@@ -177,13 +177,21 @@ impl SimulatedHost {
 
     /// The factor by which running threads that share too few CPUs are slowed down.
     fn crowding(&self) -> f64 {
-        self.machine.cpus.map_or(1.0, |cpus| (self.threads() / f64::from(cpus)).max(1.0))
+        self.shared_cpus().map_or(1.0, |cpus| (self.threads() / cpus).max(1.0))
     }
 
-    /// Threads of the running workloads.
+    /// Threads of the running workloads without CPUs of their own.
     pub(super) fn threads(&self) -> f64 {
-        let running = self.workloads.iter().filter(|w| w.state == WorkloadState::Running);
-        running.map(|workload| workload.cpus()).sum()
+        let all = self.workloads.iter().zip(&self.schedules);
+        let sharing = all.filter(|(w, s)| w.state == WorkloadState::Running && !s.own_cpus);
+        sharing.map(|(workload, _)| workload.cpus()).sum()
+    }
+
+    /// The CPUs that are no workload's own, if their number is limited.
+    pub(super) fn shared_cpus(&self) -> Option<f64> {
+        let all = self.workloads.iter().zip(&self.schedules);
+        let own: f64 = all.filter(|(_, s)| s.own_cpus).map(|(workload, _)| workload.cpus()).sum();
+        self.machine.cpus.map(|cpus| f64::from(cpus) - own)
     }
 
     fn running(&self) -> Running {
@@ -194,6 +202,7 @@ impl SimulatedHost {
             if workload.state != WorkloadState::Running {
                 continue;
             }
+            let crowding = if schedule.own_cpus { 1.0 } else { crowding };
             let window = match workload.kind {
                 WorkloadKind::Service(_) => None,
                 WorkloadKind::Windows { .. } => Some(WindowLoad {

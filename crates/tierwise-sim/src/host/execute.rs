@@ -228,16 +228,17 @@ impl SimulatedHost {
     }
 
     /// Charges the time of a thread that works beside the workloads. Returns the share of it that
-    /// it takes from them, because all CPUs are in use: nothing if one is idle.
+    /// it takes from them, because all CPUs that it may use are in use: nothing if one is idle.
     fn background(&mut self, ns: f64) -> f64 {
         self.stats.background(ns);
-        let Some(cpus) = self.machine.cpus.map(f64::from) else { return 0.0 };
+        let Some(cpus) = self.shared_cpus() else { return 0.0 };
         let threads = self.threads();
         let taken = (threads + 1.0 - cpus).clamp(0.0, 1.0);
         if taken > 0.0 && threads > 0.0 {
             let each = taken * ns / threads.min(cpus);
-            for (workload, stolen) in self.workloads.iter_mut().zip(&mut self.stolen_ns) {
-                if workload.state == WorkloadState::Running {
+            let all = self.workloads.iter_mut().zip(&self.schedules).zip(&mut self.stolen_ns);
+            for ((workload, schedule), stolen) in all {
+                if workload.state == WorkloadState::Running && !schedule.own_cpus {
                     // All its threads wait, each for its part.
                     let all = each * workload.cpus();
                     workload.charge_stall(all);

@@ -43,6 +43,8 @@ pub struct Schedule {
     pub stop: Option<u64>,
     /// Misses that each of its threads keeps in flight.
     pub memory_level_parallelism: f64,
+    /// True if its threads have CPUs that nothing else uses.
+    pub own_cpus: bool,
 }
 
 /// Faults that the soak test injects into a run.

@@ -32,7 +32,8 @@ impl SimulatedHost {
         let served = service.tenant.advance(self.now, &costs, &service.tiers, &mut service.watcher);
         for (rate, misses) in service.rates.iter_mut().zip(&served.tiers) {
             let lines = LINE / step;
-            *rate = ((misses.loads + misses.stores) * lines, misses.stores * lines);
+            let read = misses.loads + misses.stores + misses.prefetched;
+            *rate = (read * lines, misses.stores * lines);
         }
         let instructions = served.cpu_ns / self.machine.instruction_ns;
         self.fresh[i].add_service(served, instructions, idle);

@@ -68,6 +68,9 @@ pub struct UnitGroup {
     pub loads: f64,
     /// Store misses per touch.
     pub stores: f64,
+    /// Lines per touch that the processor's prefetchers bring in time: they take bandwidth, no
+    /// request waits for them, and no sample or counter of misses sees them.
+    pub prefetched: f64,
     /// The distribution over the units.
     pub units: Popularity,
 }
@@ -111,6 +114,7 @@ impl Mix {
         (shares - 1.0).abs() < 1e-9
             && groups.clone().all(|g| g.units.end() <= self.units)
             && groups.clone().all(|g| g.touches >= 0.0 && g.loads >= 0.0 && g.stores >= 0.0)
+            && groups.clone().all(|g| g.prefetched >= 0.0)
             && self.cached.iter().all(|&unit| unit < self.units)
     }
 

@@ -1,6 +1,6 @@
 //! The memory that a request touches, from a recording: the units are the pages of the trace. The
 //! popularity of each is in proportion to its misses in the measured phase. A request has as many
-//! misses as the phase had per operation.
+//! misses as the phase had per operation, less those that prefetchers take from it.
 
 use tierwise_trace::Window;
 
@@ -14,6 +14,10 @@ use super::mix::{Mix, Popularity, RequestKind, UnitGroup};
 /// between two misses.
 const CACHED: f64 = 0.1;
 
+/// The maximum part of the lines that prefetchers bring in time: they start after a miss, and a
+/// page has 64 lines.
+pub const MAX_PREFETCHED: f64 = 0.99;
+
 /// A recording as a service.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceRecording<'a> {
@@ -24,6 +28,9 @@ pub struct ServiceRecording<'a> {
     /// Misses that come together on one page, on average: a design figure of the program's data
     /// structures.
     pub lines_together: f64,
+    /// The part of them that the processor's prefetchers bring in time, 0 to below 1: the cache
+    /// model of a recording has none.
+    pub prefetched: f64,
     /// Units to make of the recorded pages; 0 for one each. Page i of n becomes unit
     /// `i * units / n`.
     pub units: u32,
@@ -46,6 +53,8 @@ impl Mix {
     pub fn recorded(recording: &ServiceRecording<'_>) -> Result<Self, RequestError> {
         let lines = recording.lines_together;
         within("lines_together", lines, 1.0..=64.0, "1 to 64, the lines of a page")?;
+        within("prefetched", recording.prefetched, 0.0..=MAX_PREFETCHED, "0 to 0.99")?;
+        let missed = lines * (1.0 - recording.prefetched);
         let none = |what| RequestError::Recording { what, mark: recording.mark.to_owned() };
         let (recorded, operations) = survey(recording);
         let misses: u64 = recorded.iter().map(|s| s.loads + s.stores).sum();
@@ -73,8 +82,9 @@ impl Mix {
         let group = UnitGroup {
             name: "pages",
             touches: misses as f64 / operations as f64 / lines,
-            loads: lines * (1.0 - store_share),
-            stores: lines * store_share,
+            loads: missed * (1.0 - store_share),
+            stores: missed * store_share,
+            prefetched: lines * recording.prefetched,
             units: Popularity::Weighted { first: 0, table: AliasTable::new(&weights) },
         };
         let kind = RequestKind { name: "operation", share: 1.0, cpu_ns: 0.0, groups: vec![group] };

@@ -34,6 +34,8 @@ pub enum RequestMemory {
         mark: String,
         /// Misses that come together on one page.
         lines_together: f64,
+        /// The part of them that prefetchers bring in time.
+        prefetched: f64,
     },
     /// [`layout::key_value`]: as many items of a size as the memory holds.
     KeyValue {
@@ -104,9 +106,11 @@ impl ServiceSpec {
             return Err(RequestError::Units { resident: self.resident, units, most: MAX_UNITS });
         }
         let mut mix = match &self.touched {
-            RequestMemory::Recorded { mark, lines_together, .. } => {
-                let lines_together = *lines_together;
-                Mix::recorded(&ServiceRecording { windows, mark, lines_together, units })?
+            RequestMemory::Recorded { mark, lines_together, prefetched, .. } => {
+                let (lines_together, prefetched) = (*lines_together, *prefetched);
+                let recording =
+                    ServiceRecording { windows, mark, lines_together, prefetched, units };
+                Mix::recorded(&recording)?
             }
             RequestMemory::KeyValue { item_bytes } => {
                 let items = (self.resident.0 as f64 / item_bytes).max(1.0) as u64;

@@ -13,6 +13,7 @@
 //! use tierwise_sim::requests::tier::{TierCosts, Unwatched};
 //!
 //! let items = UnitGroup { name: "items", touches: 1.0, loads: 10.0, stores: 0.0,
+//!                     prefetched: 0.0,
 //!                     units: Popularity::Even { first: 0, count: 4 } };
 //! let get = RequestKind { name: "get", share: 1.0, cpu_ns: 500.0, groups: vec![items] };
 //! let service = RequestService { arrivals: Arrivals::Poisson { per_second: 1000.0 },
@@ -65,6 +66,8 @@ pub struct TierMisses {
     pub loads: f64,
     /// Stores.
     pub stores: f64,
+    /// Prefetched lines.
+    pub prefetched: f64,
 }
 
 /// The work of a step.
@@ -120,6 +123,7 @@ struct Drawn {
     next: usize,
     loads: f64,
     stores: f64,
+    prefetched: f64,
     /// Touches per request, in 2^-32.
     step: u64,
     /// The part of a touch that is due, in 2^-32.
@@ -138,6 +142,7 @@ impl Drawn {
             next: BATCH,
             loads: group.loads,
             stores: group.stores,
+            prefetched: group.prefetched,
             step: (group.touches * ONE).round() as u64,
             due: 0,
             cost_ns: [0.0; TIERS],
@@ -338,6 +343,7 @@ impl RequestTenant {
                 for (tier, &n) in served.tiers.iter_mut().zip(&group.touches) {
                     tier.loads += n as f64 * group.loads;
                     tier.stores += n as f64 * group.stores;
+                    tier.prefetched += n as f64 * group.prefetched;
                 }
             }
         }

@@ -251,6 +251,7 @@ impl Prepared {
                 after: before[i],
                 stop: w.stop.map(|s| s.as_nanos() as u64),
                 memory_level_parallelism: w.memory_level_parallelism,
+                own_cpus: w.own_cpus,
             };
             let phase_seed = crate::hash::mix(options.seed ^ (i as u64) << 48);
             let mut workload = Workload::new(self.windows(i)?, tiers, phase_seed);

@@ -59,6 +59,8 @@ pub struct WorkloadSpec {
     pub footprint: Option<Bytes>,
     /// Threads that share the workload's work evenly, beside the recorded threads. At least 1.
     pub threads: u32,
+    /// True if its threads are pinned to CPUs that no other workload and no work of a policy uses.
+    pub own_cpus: bool,
     /// Runs of the measured part. At least 1.
     pub loops: u32,
     /// The mark at which it starts to run, with the memory that it had there in place; `None`: its
@@ -106,6 +108,7 @@ impl WorkloadSpec {
             scale: 1,
             footprint: None,
             threads: 1,
+            own_cpus: false,
             loops: 1,
             run_from: None,
             measure_from: None,
@@ -117,6 +120,14 @@ impl WorkloadSpec {
             memory_level_parallelism: 1.0,
             client_share: 0.0,
             leaves_memory: false,
+        }
+    }
+
+    /// The CPUs that its threads use: a service's servers, or its threads.
+    pub fn cpus(&self) -> u32 {
+        match &self.source {
+            WorkloadSource::Service(service) => service.servers as u32,
+            WorkloadSource::Trace(_) | WorkloadSource::Generator(..) => self.threads,
         }
     }
 

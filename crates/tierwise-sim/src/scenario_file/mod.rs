@@ -85,6 +85,7 @@ impl Scenario {
         let budget = budget(&root.section("budget")?)?;
         let workloads = workloads(&root, base, duration)?;
         check_monitoring(&root, &machine, &workloads)?;
+        check_cpus(&root, &machine, &workloads)?;
         root.finish()?;
         Ok(Self { name, summary, machine, sizes, costs, budget, workloads, duration })
     }
@@ -109,6 +110,25 @@ fn check_monitoring(
             Err(root.section("machine")?.error("damon", problem))
         }
     }
+}
+
+/// Refuses CPUs of workloads' own that the machine does not have, or that leave none for others.
+fn check_cpus(
+    root: &Section<'_>,
+    machine: &Machine,
+    workloads: &[WorkloadSpec],
+) -> Result<(), ConfigError> {
+    let own: u32 = workloads.iter().filter(|w| w.own_cpus).map(WorkloadSpec::cpus).sum();
+    let problem = match machine.cpus {
+        _ if own == 0 => return Ok(()),
+        None => "missing; own_cpus of a workload needs the machine's number of CPUs".to_owned(),
+        Some(cpus) if own < cpus => return Ok(()),
+        Some(cpus) => format!(
+            "found {cpus}; allowed: more than {own}, which workloads with own_cpus have for \
+             themselves"
+        ),
+    };
+    Err(root.section("machine")?.error("cpus", problem))
 }
 
 fn budget(section: &Section<'_>) -> Result<Budget, ConfigError> {

@@ -96,6 +96,7 @@ const NUMBERS: &[(&str, &str, Slip)] = &[
     ("service", "footprint", NONE),
     ("service", "servers", Some(("-4", "4"))),
     ("service", "lines_together", Some(("-8", "8"))),
+    ("service", "prefetched", Some(("-0.5", "0.5"))),
     ("service", "item_bytes", Some(("-1100", "1100"))),
     ("service", "load", Some(("80", "0.8"))),
     ("service", "peak", Some(("-2", "2"))),
@@ -211,7 +212,7 @@ fn beside(table: &str, key: &str) -> &'static str {
         ("tier", _) => "share = 0.5\nload_ns = 90\n",
         ("machine", key) if key != "fast_share" => "fast_share = 0.3\n",
         ("service", "footprint") => "max_per_second = 100\n",
-        ("service", "lines_together") => {
+        ("service", "lines_together" | "prefetched") => {
             "max_per_second = 100\nfootprint = \"8MiB\"\ntrace = \"a.twt\"\n"
         }
         ("service", "servers" | "item_bytes") => "max_per_second = 100\nfootprint = \"8MiB\"\n",
@@ -226,7 +227,7 @@ fn likely_slips_name_the_intended_value() {
     for (table, key, slip) in NUMBERS {
         let Some((found, meant)) = slip else { continue };
         let mut text = scenario(table, &format!("{}{key} = {found}", beside(table, key)));
-        if ["servers", "item_bytes", "lines_together"].contains(key) {
+        if ["servers", "item_bytes", "lines_together", "prefetched"].contains(key) {
             text = text.replace("name = \"w\"\n", "name = \"w\"\nslo_ms = 20\n");
         }
         let message = Scenario::parse("s.toml", &text, Path::new(".")).map(drop);

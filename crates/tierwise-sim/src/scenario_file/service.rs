@@ -8,6 +8,7 @@ use tierwise_core::units::Bytes;
 
 use crate::requests::arrival::{Arrivals, LoadStep};
 use crate::requests::presets::{FAST_NS, PRESETS, PresetMemory as PresetTouched, ServicePreset};
+use crate::requests::recorded::MAX_PREFETCHED;
 use crate::requests::spec::{RequestMemory, ServiceSpec};
 
 /// No machine serves more than a billion requests per second.
@@ -46,10 +47,11 @@ fn preset(
     };
     let traces = section.text("traces")?.unwrap_or("../traces");
     let touched = match preset.touched {
-        PresetTouched::Recorded { trace, lines_together } => RequestMemory::Recorded {
+        PresetTouched::Recorded { trace, lines_together, prefetched } => RequestMemory::Recorded {
             trace: base.join(traces).join(format!("{trace}.twt")),
             mark: "run".to_owned(),
             lines_together,
+            prefetched,
         },
         PresetTouched::Document => RequestMemory::Document,
         PresetTouched::Transaction => RequestMemory::Transaction,
@@ -98,6 +100,7 @@ fn touched(section: &Section<'_>, base: &Path) -> Result<RequestMemory, ConfigEr
             // Half of a record of 1,000 bytes: the rest of its lines is in the caches or
             // prefetched.
             lines_together: section.number_or("lines_together", 8.0, 1.0..=64.0)?,
+            prefetched: section.number_or("prefetched", 0.0, 0.0..=MAX_PREFETCHED)?,
         });
     }
     let given = section.number("item_bytes", 16.0..=65_536.0)?;

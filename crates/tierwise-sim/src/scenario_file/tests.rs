@@ -191,16 +191,35 @@ fn damon_monitors_windows_and_no_service() {
 }
 
 #[test]
+fn own_cpus_need_enough_of_them() {
+    let with = |machine: &str| {
+        let text = format!(
+            "name = \"s\"\nsummary = \"s\"\n[machine]\npreset = \"dram-cxl\"\nfast = \"1MiB\"\n\
+             {machine}[[workload]]\nname = \"w\"\ntrace = \"t.twt\"\nthreads = 4\n\
+             own_cpus = true\n"
+        );
+        Scenario::parse("s.toml", &text, Path::new(".")).map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(with("cpus = 5\n"), Ok(()));
+    let few = "s.toml:6: machine.cpus: found 4; allowed: more than 4, which workloads with \
+               own_cpus have for themselves";
+    assert_eq!(with("cpus = 4\n").unwrap_err(), few);
+    let none = "s.toml:3: machine.cpus: missing; own_cpus of a workload needs the machine's \
+                number of CPUs";
+    assert_eq!(with("").unwrap_err(), none);
+}
+
+#[test]
 fn a_wrong_preset_or_none_is_refused() {
     assert_eq!(
         machine_refusal("[machine]\npreset = \"dram-clx\"\nfast = \"1MiB\"\n"),
         "s.toml:4: machine.preset: found \"dram-clx\" (did you mean \"dram-cxl\"?); allowed: \
-         dram-cxl, dram-cxl-252, dram-slow-140, dram-optane"
+         dram-cxl, dram-remote, dram-cxl-252, dram-slow-140, dram-optane"
     );
     assert_eq!(
         machine_refusal("[machine]\nfast = \"1MiB\"\n"),
-        "s.toml:3: machine.preset: missing; allowed: dram-cxl, dram-cxl-252, dram-slow-140, \
-         dram-optane; or [[machine.tier]] tables"
+        "s.toml:3: machine.preset: missing; allowed: dram-cxl, dram-remote, dram-cxl-252, \
+         dram-slow-140, dram-optane; or [[machine.tier]] tables"
     );
     assert_eq!(
         machine_refusal("[machine]\npreset = \"dram-cxl\"\nfast = \"1MiB\"\nslwo = \"1MiB\"\n"),

@@ -44,6 +44,7 @@ pub(super) fn workload(section: &Section<'_>, base: &Path) -> Result<WorkloadSpe
         dilation: section.whole_or("dilation", 1, 1..=MAX)? as u32,
         scale: section.whole_or("scale", 1, 1..=MAX)? as u32,
         threads: section.whole_or("threads", 1, 1..=4096)? as u32,
+        own_cpus: section.flag_or("own_cpus", false)?,
         footprint: section.bytes("footprint")?,
         loops: section.whole_or("loops", 1, 1..=MAX)? as u32,
         run_from: section.text("run_from")?.map(str::to_owned),

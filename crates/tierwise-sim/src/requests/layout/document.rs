@@ -62,6 +62,7 @@ pub fn document(units: u32) -> Mix {
         touches: 1.0,
         loads,
         stores: 0.0,
+        prefetched: 0.0,
         units: skew.over(DOCUMENTS, first, count),
     };
     let found = RECORD_LEAF_MISSES + lines(DOCUMENT_BYTES) * DOCUMENT_MISS_SHARE;

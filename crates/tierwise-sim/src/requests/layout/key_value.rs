@@ -33,6 +33,7 @@ pub fn key_value(store: KeyValueStore, units: u32) -> Mix {
             touches: 1.0,
             loads: 1.0,
             stores: 0.0,
+            prefetched: 0.0,
             // Neighbouring buckets hold unrelated keys: a unit of them is as popular as any.
             units: Skew::Even.over(store.items, table, buckets),
         },
@@ -41,6 +42,7 @@ pub fn key_value(store: KeyValueStore, units: u32) -> Mix {
             touches: 1.0,
             loads: lines(store.item_bytes),
             stores: 0.0,
+            prefetched: 0.0,
             units: store.skew.over(store.items, heap, units - heap),
         },
     ];

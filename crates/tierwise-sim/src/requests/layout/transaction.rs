@@ -136,7 +136,7 @@ fn group(
     stores: f64,
     units: &Popularity,
 ) -> UnitGroup {
-    UnitGroup { name, touches, loads, stores, units: units.clone() }
+    UnitGroup { name, touches, loads, stores, prefetched: 0.0, units: units.clone() }
 }
 
 /// New orders and payments over `units` units. Fewer than eight become eight.

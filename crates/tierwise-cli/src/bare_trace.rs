@@ -38,7 +38,8 @@ const MAX_SHARE: f64 = 2.0;
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Machine of a bare trace")]
 pub struct TraceMachine {
-    /// Preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    /// Preset: dram-cxl, dram-remote, dram-cxl-252, dram-slow-140 or dram-optane [default:
+    /// dram-cxl].
     #[arg(long, value_name = "PRESET", value_parser = preset)]
     machine: Option<String>,
     /// Fast memory as a share of the program's resident memory [default: 0.3333].

@@ -13,7 +13,8 @@ use crate::input;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Machine of a bare trace")]
 pub struct SearchedMachine {
-    /// Preset: dram-cxl, dram-cxl-252, dram-slow-140 or dram-optane [default: dram-cxl].
+    /// Preset: dram-cxl, dram-remote, dram-cxl-252, dram-slow-140 or dram-optane [default:
+    /// dram-cxl].
     #[arg(long, value_name = "PRESET", value_parser = bare_trace::preset)]
     machine: Option<String>,
     // `compare` and `simulate` take these arguments, so a user may try them here: the refusal gives

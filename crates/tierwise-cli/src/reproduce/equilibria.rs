@@ -385,11 +385,11 @@ fn worst_over_mean(output: &RunOutput, tenant: usize, from: f64) -> f64 {
     let late = output.timeline.iter().filter(|p| p.time_seconds > from);
     let rates = late.filter_map(|p| p.tenants[tenant].requests_per_second);
     let worst = rates.fold(f64::INFINITY, f64::min);
-    worst / output.result.tenants[tenant].operations_per_second.unwrap_or(1.0)
+    worst / output.result.tenants[tenant].operations_per_second.unwrap_or(f64::NAN)
 }
 
 fn p99(output: &RunOutput, tenant: usize) -> f64 {
-    output.result.tenants[tenant].latency.map_or(0.0, |l| l.p99_ms)
+    output.result.tenants[tenant].latency.map_or(f64::NAN, |l| l.p99_ms)
 }
 
 /// Whether the first figure is greater, as far as both can be told apart.
@@ -410,8 +410,12 @@ fn cache(pairs: &[Pair<'_>]) -> Vec<Here> {
         Here::numbers(vec![lower(0), lower(1)], NO_REQUESTS),
         uneven(both.linux),
         uneven(both.ours),
-        Here::number(linux),
-        Here::Holds(ours >= linux, format!("{ours:.1} and {linux:.1}")),
+        Here::numbers(vec![linux], NO_REQUESTS),
+        if linux.is_finite() && ours.is_finite() {
+            Here::Holds(ours >= linux, format!("{ours:.1} and {linux:.1}"))
+        } else {
+            Here::NotMeasured(NO_REQUESTS.into())
+        },
     ]
 }
 

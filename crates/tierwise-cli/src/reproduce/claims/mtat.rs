@@ -42,11 +42,12 @@ pub const MEMTIS: &[Claim] = &[
     },
 ];
 
-const STEP: &str = "at 80 % of the load the agent keeps 12 GB of Redis, and the step to 100 % \
-                    needs 20 GB more, for which the copies take ten seconds: P99 is up to 188 ms \
-                    at 98 % of this load. With copies of some 27 GB/s (`[costs]`, \
-                    `migrate_page_ns = 50`, `copy_bytes_per_ns = 40`) and `bandwidth_mbps = \
-                    25600` it is up to 85 ms";
+const STEP: &str = "at 80 % of the load the agent keeps 8 GB of Redis, and the step to 100 % needs \
+                    24 GB more, for which the copies take ten seconds. Near the knee their queue \
+                    hardly drains: P99 is 434 ms at 98 % of this load. With copies of 8 GB/s \
+                    (`[costs]`, `migrate_page_ns = 50`, `copy_bytes_per_ns = 8`) and \
+                    `bandwidth_mbps = 25600` it is 314 ms, and with copies of some 27 GB/s beside \
+                    memory of 3,000 GB/s it is 282 ms";
 
 /// Figure 5.
 pub const RAMP: &[Claim] = &[
@@ -89,10 +90,10 @@ pub const RAMP: &[Claim] = &[
 ];
 
 const ALIKE: &str = "MTAT leaves Redis memory that MEMTIS gives to the programs. By the programs' \
-                     curves under mtat (profiles/) the fairest division of the 20 GB that are \
-                     left at 80 % of the load has 0.71 (a run 0.694, and MEMTIS 0.709), that of \
-                     the 26 GB at 20 % has 0.75 (a run 0.732), and that of all 32 GB has 0.79, \
-                     1.11 times MEMTIS's: 1.4 cannot be reached (docs/tenants.md)";
+                     curves under mtat (profiles/) the fairest division of the 24 GB that are \
+                     left at 80 % of the load has 0.75 (a run 0.73, and MEMTIS 0.71), that of the \
+                     27 GB at 20 % has 0.77 (a run 0.75), and that of all 32 GB has 0.80, 1.13 \
+                     times MEMTIS's: 1.4 cannot be reached (docs/tenants.md)";
 
 /// Figure 6: geometric means of the services.
 pub const BEST_EFFORT: &[Claim] = &[
@@ -133,11 +134,13 @@ pub const BEST_EFFORT: &[Claim] = &[
     },
 ];
 
-const FAULTS: &str = "the hint faults of scans at the kernel's shortest period, 2.5 GB of each \
-                      process in a second. P99 of Redis over its SLO at 70 % of its load, seed 1: \
-                      988; 431 without the cost of faults (`hint_fault_ns = 0`), 99 without that \
-                      of copies either and with 3,000 GB/s, 988 with that bandwidth alone, and 9.7 \
-                      with `scan_period_min_ms = 60000`, the kernel's longest (Silo: 1.3)";
+const FAULTS: &str = "the scans at the kernel's shortest period, 2.5 GB of each process in a \
+                      second, whose faults and copies take Redis' time and fill the memory. P99 \
+                      of Redis over its SLO at 70 % of its load, seed 1: 3,624; 2,569 without the \
+                      cost of faults (`hint_fault_ns = 0`), 3.3 without that of copies either and \
+                      with 3,000 GB/s, 3,624 with that bandwidth alone, and 921 with \
+                      `scan_period_min_ms = 60000`, the kernel's longest. Without a policy and all \
+                      memory slow it is 0.02";
 
 /// Figure 8: geometric means of the services.
 pub const MAXIMUM_LOAD: &[Claim] = &[

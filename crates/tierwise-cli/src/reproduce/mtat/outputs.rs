@@ -36,10 +36,10 @@ pub(super) fn extreme(
     Here::Holds(count == all.len(), format!("at {count} of {} loads", all.len()))
 }
 
-/// Per cent of a service's requests that violate its SLO.
+/// Per cent of a service's requests that violate its SLO; not a number if it answered none.
 pub(super) fn violations(output: &RunOutput) -> f64 {
     let latency = output.result.tenants.first().and_then(|t| t.latency);
-    100.0 * latency.map_or(0.0, |l| l.violated())
+    latency.filter(|l| l.requests > 0).map_or(f64::NAN, |l| 100.0 * l.violated())
 }
 
 /// The 99th percentile of a tenant's responses over its SLO; not a number if it is no service, or
@@ -162,5 +162,6 @@ mod tests {
         assert_eq!(extreme([1.0, 1.0]), Here::Holds(true, "at 1 of 1 loads".to_owned()));
         assert_eq!(extreme([1.0, 0.0]), Here::NotMeasured(NO_WORK.into()));
         assert_eq!(fairness(&run("tpp", [1.0, 2.0])), 0.8);
+        assert!(violations(&run("tpp", [1.0, 2.0])).is_nan(), "no tenant is a service");
     }
 }

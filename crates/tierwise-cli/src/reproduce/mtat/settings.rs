@@ -139,17 +139,21 @@ fn rows(names: &[String; 2], measured: &Measured) -> Vec<Vec<String>> {
     rows
 }
 
-/// Per cent of the requests that violate the SLO, at the steady load where it is most.
+/// Per cent of the requests that violate the SLO, at the steady load where it is most; not a number
+/// if none was answered at one.
 fn worst(measured: &Measured, policy: &str) -> f64 {
     let outputs = measured.steady.iter().filter_map(|outputs| of_policy(outputs, policy));
-    outputs.map(violations).fold(0.0, f64::max)
+    let shares = outputs.map(violations);
+    shares.fold(0.0, |most: f64, share| if share > most || share.is_nan() { share } else { most })
 }
 
 /// Whether a policy keeps the SLO at every steady load of every setting: a violation is a request
 /// of the slowest hundredth.
 fn kept(measured: &[Measured], policy: &str) -> Here {
-    let finite =
-        |m: &Measured| m.steady.iter().flatten().all(|output| fairness(output).is_finite());
+    let finite = |m: &Measured| {
+        let mut outputs = m.steady.iter().flatten();
+        outputs.all(|output| fairness(output).is_finite() && violations(output).is_finite())
+    };
     if !measured.iter().all(finite) {
         return Here::NotMeasured(NO_WORK.into());
     }

@@ -95,9 +95,9 @@ const ALIKE: &str = "MTAT leaves Redis memory that MEMTIS gives to the programs.
                      27 GB at 20 % has 0.77 (a run 0.75), and that of all 32 GB has 0.80, 1.13 \
                      times MEMTIS's: 1.4 cannot be reached (docs/tenants.md)";
 
-const PACE: &str = "TPP's pace of scans, which the paper does not give: under the ramp of Redis its \
-                    smallest NP is 0.21 at the kernel's shortest period and 0.47 at the longest \
-                    (`scan_period_min_ms = 60000`), beside MTAT's 0.65";
+const PACE: &str = "TPP's pace of scans, which the paper does not give: under the ramp of Redis \
+                    its smallest NP is 0.21 at the kernel's shortest period and 0.47 at the \
+                    longest (`scan_period_min_ms = 60000`), beside MTAT's 0.65";
 
 /// Figure 6: geometric means of the services.
 pub const BEST_EFFORT: &[Claim] = &[

@@ -55,7 +55,8 @@ fn a_loaded_learner_goes_on_learning() {
     assert_ne!(loaded.to_bytes().unwrap(), learner.to_bytes().unwrap());
 }
 
-/// Adam without moments changes every weight by the learning rate in its first step.
+/// Adam without moments changes every weight that has a gradient by the learning rate in its first
+/// step. About half of them have one here: the mean is half of the rate then.
 #[test]
 fn a_loaded_learner_takes_no_leap() {
     let (config, learner) = trained();
@@ -74,7 +75,7 @@ fn a_loaded_learner_takes_no_leap() {
     let after = weights(&loaded);
     let moved: f64 = before.iter().zip(&after).map(|(b, a)| f64::from((a - b).abs())).sum();
     let mean = moved / before.len() as f64;
-    assert!(mean > 0.0 && mean < 0.5 * config.learning_rate, "{mean} for each weight");
+    assert!(mean > 0.0 && mean < 0.3 * config.learning_rate, "{mean} for each weight");
 }
 
 #[test]

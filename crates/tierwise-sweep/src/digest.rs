@@ -156,7 +156,7 @@ mod tests {
         profile = "program.json"
     "#;
 
-    const FILES: [&str; 3] = ["redis-ycsb-c.twt", "program.twt", "program.json"];
+    const FILES: [&str; 3] = ["mtat/redis.twt", "program.twt", "program.json"];
 
     fn digest_in(directory: &Path) -> String {
         let scenario = Scenario::parse("test.toml", SCENARIO, directory).unwrap();
@@ -167,9 +167,11 @@ mod tests {
     fn files_count_by_their_content() {
         let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let [here, there] = directories.each_ref().map(|directory| directory.path());
-        for file in FILES {
-            fs::write(here.join(file), file).unwrap();
-            fs::write(there.join(file), file).unwrap();
+        for directory in [here, there] {
+            fs::create_dir(directory.join("mtat")).unwrap();
+            for file in FILES {
+                fs::write(directory.join(file), file).unwrap();
+            }
         }
         let first = digest_in(here);
         assert_eq!(first, digest_in(there), "the same files elsewhere");

@@ -288,6 +288,37 @@ fn programs_come_before_services_within_slo() {
     assert!(shares(None, 20_000)[0].floor > Pages(2_500), "without an SLO it is as any tenant");
 }
 
+/// The shares of two programs that use 20,000 pages each, all alike, after such readings of both.
+fn shares_of_alike(seconds: &[Vec<TenantReading>]) -> [f64; 2] {
+    let specs = ["first", "second"].map(TenantSpec::new);
+    let estimator = Alike(vec![Pages(20_000); 2]);
+    let shares = after_estimates("tierwise", &estimator, &specs, seconds).1;
+    [shares[0].floor.0 as f64, shares[1].floor.0 as f64]
+}
+
+fn missing(fast: u64, slow: u64) -> TenantReading {
+    TenantReading { misses: vec![fast, slow], ..holding(20_000) }
+}
+
+#[test]
+fn who_came_first_keeps_no_advantage() {
+    let alone = vec![missing(0, 1_000), holding(0)];
+    let both = vec![missing(0, 1_000), missing(0, 1_000)];
+    let [first, second] = shares_of_alike(&[vec![alone; 5], vec![both.clone(); 5]].concat());
+    assert!(first > 1.1 * second, "what it has moves when it pays: {first} and {second}");
+    let later = [vec![vec![missing(0, 1_000), holding(0)]; 5], vec![both; 300]].concat();
+    let [first, second] = shares_of_alike(&later);
+    assert!(first < 1.02 * second, "{first} and {second}");
+}
+
+#[test]
+fn who_was_slower_gets_more() {
+    let before = vec![missing(1_000, 0), missing(0, 1_000)];
+    let now = vec![missing(500, 500), missing(500, 500)];
+    let [first, second] = shares_of_alike(&[vec![before; 60], vec![now; 5]].concat());
+    assert!(second > 1.1 * first, "{first} and {second}");
+}
+
 #[test]
 fn service_without_cpu_time_gets_all() {
     let answering = TenantReading {

@@ -20,7 +20,8 @@
 //!   mean by chance: three standard deviations of a Poisson count stay free.
 //! - *The load that may come next.* Memory takes seconds to move and load does not wait. So the
 //!   need is that of the present load plus the largest rise within 20 s that was observed in the
-//!   last five minutes. Before 20 s were observed it is that of a load a third higher.
+//!   last five minutes. At first it is that of a load a third higher, and of a lower one with each
+//!   second in which the load did not rise: of the present load after 20 s.
 //!
 //! Of the memory that the coming load needs, the service has to hold what cannot be moved in time.
 //! Copies begin at most [`DELAY`] after the rise, and the pages of a share `d` of the accesses take
@@ -65,8 +66,8 @@ use std::time::Duration;
 
 use crate::units::Timestamp;
 
-/// The rise of the load that the need includes before rises were observed for a [`HORIZON`]: the
-/// largest step of MTAT's figure 7 above 60 %.
+/// The rise of the load that the need includes at first: the largest step of MTAT's figure 7 above
+/// 60 %. It falls to nothing within a [`HORIZON`].
 const UNKNOWN_RISE: f64 = 1.0 / 3.0;
 
 /// The time within which a rise counts: 32 GB take some 18 s to move at the 1.8 GB/s of one core.
@@ -219,8 +220,8 @@ impl ServiceNeed {
 
     /// The ratio of the load that may come next to the present load.
     fn ahead(&self, at: Timestamp, now: &ServiceReading) -> f64 {
-        let known = self.started.is_some_and(|started| at.since(started) >= HORIZON);
-        let min = if known { 0.0 } else { UNKNOWN_RISE };
+        let observed = self.started.map_or(Duration::ZERO, |started| at.since(started));
+        let min = UNKNOWN_RISE * (1.0 - observed.div_duration_f64(HORIZON)).max(0.0);
         let rise = self.rises.front().map_or(0.0, |&(_, rise)| rise / now.misses.max(1.0));
         let full = (now.full_load / now.misses.max(1.0)).max(1.0);
         (1.0 + rise.max(min)).min(full)
@@ -323,8 +324,8 @@ mod tests {
             assert!((from..to).all(|i| !need.learn(seconds(i), &at(load), calm, SLO)));
             need.ahead(seconds(to), &at(load))
         };
-        assert_eq!(ahead(0, 19, 0.2), 1.0 + UNKNOWN_RISE);
-        assert_eq!(ahead(19, 30, 0.2), 1.0, "after a horizon only observed rises count");
+        assert!((ahead(0, 15, 0.2) - (1.0 + UNKNOWN_RISE / 4.0)).abs() < 1e-9);
+        assert_eq!(ahead(15, 30, 0.2), 1.0, "after a horizon only observed rises count");
         assert_eq!(ahead(30, 50, 0.4), 1.5);
         assert_eq!(ahead(50, 70, 0.4), 1.5);
         assert!((ahead(70, 340, 0.5) - 1.4).abs() < 1e-9);
@@ -336,9 +337,9 @@ mod tests {
     fn what_comes_in_time_is_deferred() {
         let mut need = ServiceNeed::default();
         let calm = Duration::from_micros(50);
-        assert!((0..19).all(|i| !need.learn(seconds(i), &at(0.4), calm, SLO)));
+        assert!(!need.learn(seconds(0), &at(0.4), calm, SLO));
         let deferred = |service: ServiceReading, refill: f64| {
-            need.deferrable(seconds(19), &service, SLO, |missing| missing / refill)
+            need.deferrable(seconds(0), &service, SLO, |missing| missing / refill)
         };
         // A third more load is 0.80 of the servers with half of the misses fast, 0.76 with all.
         let later = deferred(at(0.6), 0.05);

@@ -16,14 +16,19 @@
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. Services that
 //!    step 2 provided for get what helps no other tenant: they are as fast as they have to be.
 //!
-//! The value of a piece is the slowdown that it saves its tenant (its time over its time with all
-//! memory fast), times the tenant's weight, and times the seventh power of the slowdown that the
-//! tenant has without it. So a slow tenant comes before a fast one (alpha-fairness of the tenants'
-//! speeds with alpha 9, near max-min fairness: Mo and Walrand, IEEE/ACM Transactions on Networking
-//! 8(5), 2000). Slowdown follows from the tenant's own counters: with `m` misses per instruction of
-//! which a share `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c`
-//! is the time of an instruction that does not miss. The estimator's histogram predicts `f`, and
-//! the prediction is scaled by the part of such predictions that came true for that tenant.
+//! A tenant's slowdown is its time over its time with all memory fast, and its speed the inverse.
+//! The value of a piece is the speed that it gives its tenant, times the tenant's weight, and times
+//! the fifteenth power of the slowdown by which the tenant is judged. So a slow tenant comes before
+//! a fast one (alpha-fairness of speeds with alpha 15, near max-min fairness: Mo and Walrand,
+//! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the last
+//! two minutes, the present second being part of it: programs have phases, and who waits for memory
+//! in one gets it in another. Each second the memory goes where it raises the utility of mean speeds
+//! most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
+//!
+//! Slowdown follows from the tenant's own counters: with `m` misses per instruction of which a share
+//! `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of
+//! an instruction that does not miss. For the past the counters say `f`. For a share the estimator's
+//! histogram predicts it, scaled by the part of such predictions that came true for that tenant.
 //!
 //! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
 //! at most the memory that was resident when it was computed, and a workload may have grown since.
@@ -31,8 +36,9 @@
 //! Memory that helps no tenant is divided by weight. Only the configured cap is a limit.
 //!
 //! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and
-//! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth a
-//! little more to it than memory that it would have to get.
+//! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth
+//! more to it than memory that it would have to get, so that chance moves nothing. What it keeps in
+//! this way comes slowly to what it would get without.
 //!
 //! A sample interrupts a request. At the knee a few hundred nanoseconds in each thousand requests
 //! are a queue that grows without end. So a service that needs all of its memory, and has held it
@@ -85,17 +91,31 @@ const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
-/// copied serves no tenant. So a tenant may be 14 % slower than an equal one (2.5 to the power of
-/// 1 / [`FAIRNESS`]) before it gets what that one has. A smaller one lets needs that differ by the
-/// chance of a second's samples exchange memory: at 1.6, Equilibria's Web copies 2.6 times as much,
-/// and Redis' ramp leaves the programs less throughput (docs/tenants.md).
-const HAVING: f64 = 2.5;
+/// copied serves no tenant. So a tenant may be 15 % slower than an equal one (8 to the power of 1 /
+/// [`ALPHA`]) before it gets what that one has. A smaller one lets needs that differ by the chance
+/// of a second's samples exchange memory (docs/tenants.md).
+const HAVING: f64 = 8.0;
 
-/// Alpha less 2. At 0 the mean slowdown is minimal, and the slowest of MTAT's programs is slower
-/// than under MTAT or MEMTIS; at 5 it still is under some seeds, and at 7 under none
-/// (docs/tenants.md). A larger one magnifies the error of counters further: a slowdown that is off
-/// by a tenth doubles a value at 7.
-const FAIRNESS: i32 = 7;
+/// The part by which memory that a tenant has comes to what it would get if it had nothing, per
+/// interval: half of it in 34 s. Without it the first to get memory stays the faster one. A larger
+/// one moves memory by chance (docs/tenants.md).
+const DRIFT: f64 = 0.02;
+
+/// Alpha of alpha-fairness: 0 for the greatest sum of speeds, infinite for max-min fairness. At 9
+/// the slowest of MTAT's programs is slower than under MTAT where their phases differ; a larger one
+/// costs the programs throughput (docs/tenants.md). It magnifies the error of counters: a slowdown
+/// that is off by a twentieth doubles a value.
+const ALPHA: i32 = 15;
+
+/// The part of the past in the mean speed that one interval replaces: two minutes are averaged.
+/// SSSP, BFS and PageRank of MTAT take 10 to 50 s for a round (scenarios/mtat): a shorter mean holds
+/// a phase for the program. In a longer one what a tenant lacked long ago counts.
+const PAST: f64 = 1.0 / 120.0;
+
+/// The part of the present second in the speed by which a tenant is judged. By the past alone each
+/// second's memory would go to one tenant after the other; by the present alone phases decide.
+/// Chosen on one of MTAT's settings (docs/tenants.md).
+const PRESENT: f64 = 0.3;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
@@ -151,9 +171,15 @@ struct Tenant {
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
+    /// Its speed, averaged over decisions ([`PAST`]); `None` before the first misses.
+    mean_speed: Option<f64>,
     share: Pages,
+    /// Its share by steps 1 and 2.
+    entitled: Pages,
     /// Its share by the last decision.
     last_share: Option<Pages>,
+    /// Memory that counts as its own ([`HAVING`]).
+    kept: Pages,
     rule: Option<Rule>,
     /// True for a service whose need for its SLO is in its share.
     is_provided: bool,
@@ -225,10 +251,26 @@ impl Tenant {
         self.trust = checked.or(self.trust);
     }
 
-    /// Nanoseconds per instruction if the fast tier serves the share `served` of the accesses.
-    fn instruction_ns(&self, served: f64, latency: (f64, f64)) -> f64 {
-        let (fast, slow) = latency;
-        INSTRUCTION_NS + self.misses_per_instruction() * (served * fast + (1.0 - served) * slow)
+    /// The time of an instruction, over that with all memory fast, if the fast tier serves the share
+    /// `served` of its misses.
+    fn slowdown(misses_each: f64, served: f64, (fast, slow): (f64, f64)) -> f64 {
+        let ns = |served| INSTRUCTION_NS + misses_each * (served * fast + (1.0 - served) * slow);
+        ns(served) / ns(1.0)
+    }
+
+    fn learn_speed(&mut self, latency: (f64, f64)) {
+        if self.misses > 0.0 {
+            let each =
+                if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES };
+            let speed = 1.0 / Self::slowdown(each, self.fast_misses / self.misses, latency);
+            self.mean_speed = Some(self.mean_speed.map_or(speed, |s| s + (speed - s) * PAST));
+        }
+    }
+
+    /// The slowdown by which the tenant is judged, with a present one.
+    fn judged_slowdown(&self, present: f64) -> f64 {
+        let past = |speed| 1.0 / ((1.0 - PRESENT) * speed + PRESENT / present);
+        self.mean_speed.map_or(present, past)
     }
 }
 
@@ -387,7 +429,7 @@ impl Tierwise {
         let t = &self.tenants[tenant];
         let curve = t.judged();
         let (run, each) = curve.next(t.share)?;
-        let old = t.last_share.unwrap_or_default().saturating_sub(t.share);
+        let old = t.kept.saturating_sub(t.share);
         let having = old > Pages(0);
         let pages = run.min(piece).min(t.limit.saturating_sub(t.share));
         let pages = if having { pages.min(old) } else { pages };
@@ -399,10 +441,11 @@ impl Tierwise {
         let trust = t.trust.unwrap_or(1.0);
         let served = trust * curve.served(t.share);
         let more = served + trust * pages.0 as f64 * each / curve.accesses();
-        let all_fast = t.instruction_ns(1.0, latency);
-        let slowdown = |served| t.instruction_ns(served, latency) / all_fast;
-        let saved = slowdown(served) - slowdown(more);
-        let worth = f64::from(weight) * saved * slowdown(served).powi(FAIRNESS) / pages.0 as f64;
+        let slowdown = |served| Tenant::slowdown(t.misses_per_instruction(), served, latency);
+        let (without, with) = (slowdown(served), slowdown(more));
+        let gained = 1.0 / with - 1.0 / without;
+        let need = t.judged_slowdown(without).powi(ALPHA);
+        let worth = f64::from(weight) * gained * need / pages.0 as f64;
         let worth = if having { HAVING * worth } else { worth };
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
     }
@@ -430,6 +473,27 @@ impl Tierwise {
         }
         self.offers = offers;
         left
+    }
+
+    /// Step 3 for all tenants. Returns the memory that helps none.
+    fn distribute_all(&mut self, left: Pages, ctx: &PlanContext<'_>) -> Pages {
+        let left = self.distribute(false, left, ctx);
+        self.distribute(true, left, ctx)
+    }
+
+    /// Computes what counts as each tenant's own: its last share, and a little of what it would get
+    /// if nobody had anything.
+    fn keep(&mut self, left: Pages, ctx: &PlanContext<'_>) {
+        for t in &mut self.tenants {
+            (t.kept, t.entitled) = (Pages(0), t.share);
+        }
+        self.distribute_all(left, ctx);
+        for t in &mut self.tenants {
+            let last = t.last_share.unwrap_or_default().0 as f64;
+            t.kept = Pages((last + (t.share.0 as f64 - last) * DRIFT).round() as u64);
+            t.share = t.entitled;
+            t.rule = t.rule.filter(|rule| !matches!(rule, Rule::Hottest { .. }));
+        }
     }
 
     /// Divides the remaining memory by weight among the tenants that can hold more.
@@ -525,17 +589,19 @@ impl Partitioner for Tierwise {
         self.profit.judge(now);
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
+        let latency = latencies(ctx.topology);
         for (i, t) in self.tenants.iter_mut().enumerate() {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);
             t.expected.read_expected(id, estimator);
             t.learn_misses();
+            t.learn_speed(latency);
             t.check_prediction(ctx.usage(id, TierId::FASTEST));
         }
         self.floors.resolve(TierId::FASTEST, ctx);
         let left = self.entitle(now, seconds, ctx);
-        let left = self.distribute(false, left, ctx);
-        let left = self.distribute(true, left, ctx);
+        self.keep(left, ctx);
+        let left = self.distribute_all(left, ctx);
         self.give_away(left, ctx);
         // What is not moved needs no judgement afterwards.
         let foresees = ctx.move_cost.is_some() && estimator.foresees();

@@ -40,8 +40,8 @@ use crate::ticker::Ticker;
 use crate::units::{PageId, Pages, TenantId, Timestamp};
 
 /// The default number of slots: 1 MiB. With one base page in [`SAMPLE`] followed, 150 000
-/// promotions per second, half as many again as the paper's (section III-F), leave 70 000 records in
-/// the 30 s that recipes/equilibria.toml takes for a residence: half of the slots.
+/// promotions per second, half as many again as the paper's (section III-F), leave 70 000 records
+/// in the 30 s that recipes/equilibria.toml takes for a residence: half of the slots.
 const SLOTS: u64 = 1 << 17;
 
 /// The largest table that a recipe can ask for: 128 MiB.
@@ -363,7 +363,10 @@ mod tests {
             let expected = f64::from(rate) * (10.0 - 2.2);
             let counted = control.events(TenantId(0)) as f64 / expected;
             // Promotions that share a slot hide one another: 150 000 / 64 * 2.2 s in 131 072 slots.
-            assert!((0.95..1.05).contains(&counted), "{counted} of the events at {rate} per second");
+            assert!(
+                (0.95..1.05).contains(&counted),
+                "{counted} of the events at {rate} per second"
+            );
             assert_eq!(control.promotion(TenantId(0)).0, 0.5, "of two periods one had events");
         }
     }

@@ -20,15 +20,16 @@
 //! The value of a piece is the speed that it gives its tenant, times the tenant's weight, and times
 //! the fifteenth power of the slowdown by which the tenant is judged. So a slow tenant comes before
 //! a fast one (alpha-fairness of speeds with alpha 15, near max-min fairness: Mo and Walrand,
-//! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the last
-//! two minutes, the present second being part of it: programs have phases, and who waits for memory
-//! in one gets it in another. Each second the memory goes where it raises the utility of mean speeds
-//! most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
+//! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the
+//! last two minutes, the present second being part of it: programs have phases, and who waits for
+//! memory in one gets it in another. Each second the memory goes where it raises the utility of
+//! mean speeds most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
 //!
-//! Slowdown follows from the tenant's own counters: with `m` misses per instruction of which a share
-//! `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c` is the time of
-//! an instruction that does not miss. For the past the counters say `f`. For a share the estimator's
-//! histogram predicts it, scaled by the part of such predictions that came true for that tenant.
+//! Slowdown follows from the tenant's own counters: with `m` misses per instruction of which a
+//! share `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c` is the
+//! time of an instruction that does not miss. For the past the counters say `f`. For a share the
+//! estimator's histogram predicts it, scaled by the part of such predictions that came true for
+//! that tenant.
 //!
 //! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
 //! at most the memory that was resident when it was computed, and a workload may have grown since.
@@ -108,8 +109,8 @@ const DRIFT: f64 = 0.02;
 const ALPHA: i32 = 15;
 
 /// The part of the past in the mean speed that one interval replaces: two minutes are averaged.
-/// SSSP, BFS and PageRank of MTAT take 10 to 50 s for a round (scenarios/mtat): a shorter mean holds
-/// a phase for the program. In a longer one what a tenant lacked long ago counts.
+/// SSSP, BFS and PageRank of MTAT take 10 to 50 s for a round (scenarios/mtat): a shorter mean
+/// holds a phase for the program. In a longer one what a tenant lacked long ago counts.
 const PAST: f64 = 1.0 / 120.0;
 
 /// The part of the present second in the speed by which a tenant is judged. By the past alone each
@@ -251,8 +252,8 @@ impl Tenant {
         self.trust = checked.or(self.trust);
     }
 
-    /// The time of an instruction, over that with all memory fast, if the fast tier serves the share
-    /// `served` of its misses.
+    /// The time of an instruction, over that with all memory fast, if the fast tier serves the
+    /// share `served` of its misses.
     fn slowdown(misses_each: f64, served: f64, (fast, slow): (f64, f64)) -> f64 {
         let ns = |served| INSTRUCTION_NS + misses_each * (served * fast + (1.0 - served) * slow);
         ns(served) / ns(1.0)
@@ -260,8 +261,11 @@ impl Tenant {
 
     fn learn_speed(&mut self, latency: (f64, f64)) {
         if self.misses > 0.0 {
-            let each =
-                if self.instructions > 0.0 { self.misses / self.instructions } else { USUAL_MISSES };
+            let each = if self.instructions > 0.0 {
+                self.misses / self.instructions
+            } else {
+                USUAL_MISSES
+            };
             let speed = 1.0 / Self::slowdown(each, self.fast_misses / self.misses, latency);
             self.mean_speed = Some(self.mean_speed.map_or(speed, |s| s + (speed - s) * PAST));
         }

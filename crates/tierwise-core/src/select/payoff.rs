@@ -3,8 +3,8 @@
 //! The gain is the time that misses no longer take: the misses that the page has to expect, less
 //! those of its victims ([`crate::stage::Estimator::outlook`]), times the difference of the two
 //! tiers' latencies on an idle machine. The cost is the CPU time of all copies, as the world
-//! measures it ([`crate::observe::Observation::move_cost`]). A gain counts if it is [`MARGIN`] times
-//! the cost.
+//! measures it ([`crate::observe::Observation::move_cost`]). A gain counts if it is [`MARGIN`]
+//! times the cost.
 //!
 //! ARMS (Yadalam and others, arXiv 2508.04417, 2025) is an earlier policy that migrates by cost and
 //! benefit and has no threshold to tune.
@@ -12,10 +12,10 @@
 use super::pass::Pass;
 use crate::units::{PageId, TierId};
 
-/// The gain that a move must promise, over its cost. A promise is of a minute, and pages rarely stay
-/// as long: others that promise more take their place, or their tenant's share shrinks. At 1, MTAT's
-/// programs copy half as much again and are slower by 1 to 2 %; from 2 to 5 they are as fast, and no
-/// recorded program is slower by more than 0.5 % (docs/tenants.md).
+/// The gain that a move must promise, over its cost. A promise is of a minute, and pages rarely
+/// stay as long: others that promise more take their place, or their tenant's share shrinks. At 1
+/// MTAT's programs copy a quarter more and are 0.5 to 1 % slower; at 5 they copy less and are as
+/// fast (docs/tenants.md).
 const MARGIN: f64 = 2.0;
 
 /// Returns true if it saves more time than it costs to exchange `page` for its `victims` in
@@ -32,5 +32,6 @@ pub(super) fn pays(page: PageId, victims: &[PageId], upper: TierId, pass: &Pass<
     let lost: f64 = victims.iter().filter_map(|&victim| misses(victim)).sum();
     let latency = |tier: TierId| pass.ctx.topology.tier(tier).load_latency.as_secs_f64();
     let copied = pass.frames(&[page]) + pass.frames(victims);
-    (gained - lost) * (latency(from) - latency(upper)) > MARGIN * copied.0 as f64 * cost.as_secs_f64()
+    (gained - lost) * (latency(from) - latency(upper))
+        > MARGIN * copied.0 as f64 * cost.as_secs_f64()
 }

@@ -30,10 +30,12 @@ def machine(fast, slow, granule="64MiB", cpus=None):
     ]
 
 
-def passes(name, gb, start=0, floor="80GB", cap=None, unit=UNIT, blocks=6):
+def passes(name, gb, start=0, floor="80GB", cap=None, unit=UNIT, blocks=6, windows=None):
     """A program that reads its memory from end to end, in as many blocks a pass."""
     units = round(gb * 1e9 / unit)
-    lines = ["[[workload]]", f'name = "{name}"', f'floor = "{floor}"']
+    lines = ["[[workload]]", f'name = "{name}"']
+    if floor:
+        lines.append(f'floor = "{floor}"')
     if cap:
         lines.append(f'cap = "{cap}"')
     if start:
@@ -45,8 +47,8 @@ def passes(name, gb, start=0, floor="80GB", cap=None, unit=UNIT, blocks=6):
         "memory_level_parallelism = 3",
         "[workload.generator]",
         'pattern = "sequential"',
-        # Ten passes.
-        f"windows = {10 * blocks}",
+        # Ten passes, unless they do not fit into memory.
+        f"windows = {windows or 10 * blocks}",
         f"footprint = {units * 4096}",
         # A block.
         f"accesses_per_window = {units // blocks * LINES}",
@@ -66,6 +68,19 @@ def thrasher():
         + passes("A", 100, cap="10GB", unit=fine, blocks=60)
         + passes("B", 50, unit=fine, blocks=60)
         + passes("C", 50, unit=fine, blocks=60)
+    )
+
+
+def noisy():
+    """Section III's last observation: A's 310 GB are more than all local memory, and nothing limits
+    it. B and C would fit and start after it has filled what there is."""
+    fine = 4 * 2**20
+    quiet = {"floor": None, "unit": fine, "blocks": 48}
+    return (
+        machine(244, 164, "4MiB", cpus=24)
+        + passes("A", 310, floor=None, unit=fine, blocks=180, windows=540)
+        + passes("B", 40, 20, **quiet)
+        + passes("C", 40, 20, **quiet)
     )
 
 
@@ -106,6 +121,12 @@ def validations():
         "V-B 5: A, held to 10 GB, thrashes through 100 beside two quiet containers of 50",
         120,
         thrasher(),
+    )
+    write(
+        "noisy",
+        "III: A, without limits, thrashes through 310 GB beside two containers of 40",
+        180,
+        noisy(),
     )
 
 

@@ -483,7 +483,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_just_late_is_of_the_interval_before() {
+    fn late_points_end_the_interval_before() {
         let at = |time_seconds| TimelinePoint {
             time_seconds,
             fast_access_ratio: 1.0,

@@ -30,9 +30,10 @@ pub const VALIDATIONS: &[Claim] = &[
     },
 ];
 
-const WAITING: &str = "B and C do little but wait for memory here (scenarios/equilibria/noisy.toml) \
-                       and have 35 to 45 % of it local instead of all; how much the paper's \
-                       microbenchmark computes, and what it has local, is not in the text";
+const WAITING: &str = "B and C do little but wait for memory here \
+                       (scenarios/equilibria/noisy.toml) and have 35 to 45 % of it local instead \
+                       of all; how much the paper's microbenchmark computes, and what it has \
+                       local, is not in the text";
 
 /// Sections III and V-B 5.
 pub const THRASHING: &[Claim] = &[

@@ -139,6 +139,12 @@ pub trait Estimator: Send {
         false
     }
 
+    /// Base pages of a tenant in tiers slower than `tier` that were accessed lately, so that
+    /// [`Estimator::promotable`] would name them; `None` if the estimator cannot tell.
+    fn accessed_below(&self, _tenant: TenantId, _tier: TierId) -> Option<Pages> {
+        None
+    }
+
     /// Base pages on a tenant's active lists, in all tiers; zero for an estimator without lists.
     fn active(&self, _tenant: TenantId) -> Pages {
         Pages(0)

@@ -475,6 +475,11 @@ impl Estimator for TenantHistogram {
         self.bursts.as_ref().is_some_and(|bursts| bursts.recent(tenant))
     }
 
+    fn accessed_below(&self, tenant: TenantId, tier: TierId) -> Option<Pages> {
+        let slower = (tier.index() + 1..Topology::MAX_TIERS).map(|tier| TierId(tier as u8));
+        Some(slower.flat_map(|tier| self.of(tenant, tier).skip(1)).sum())
+    }
+
     /// Adds the unified histogram: the middle of each bin, in accesses per base page since the
     /// counts started, which ageing halves.
     fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {

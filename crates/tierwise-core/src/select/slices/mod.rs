@@ -17,7 +17,9 @@
 //!
 //! A share is an entitlement and no limit ([`Share`]): pages beyond it are taken away only as far
 //! as other tenants lack their entitlements and free memory does not suffice ([`entitlement`]).
-//! Pages beyond the cap are always taken away.
+//! Where shares are not filled with pages that were not accessed (`fill`), a tenant lacks only what
+//! it can promote: what others gave beyond that would stay free. Pages beyond the cap are always
+//! taken away.
 //!
 //! A share's promotion rate slows its tenant's exchanges down, to that part of the pages that it
 //! exchanged in its busiest recent slice at the full rate. The growth and shrinking of a share keep
@@ -224,7 +226,10 @@ impl Slices {
         }
         let high = pass.ctx.topology.tier(fast).watermarks.high;
         let free = pass.projection.free.of(fast).saturating_sub(high);
-        let wanted = missing_pages.saturating_sub(free);
+        let mut wanted = missing_pages.saturating_sub(free);
+        if !self.fills_all && wanted > Pages(0) && self.beyond.iter().any(|&pages| pages > 0) {
+            wanted = wanted.min(self.movable(pass).saturating_sub(free));
+        }
         entitlement::share_out(&mut self.beyond, wanted.0);
         let mut claimed = 0;
         for (change, &beyond) in self.changes.iter_mut().zip(&self.beyond) {
@@ -239,6 +244,19 @@ impl Slices {
             let left = signed(pass.projection.free.of(fast)) - signed(high) - claimed;
             self.changes.push(Change::new(None, false, left));
         }
+    }
+
+    /// Base pages that can be promoted: what others than services lack counts as far as pages were
+    /// accessed or a configured floor is missing. Nobody gives memory that would stay free.
+    fn movable(&self, pass: &Pass<'_, '_>) -> Pages {
+        let takes = self.competing.iter().map(|member| member.takes);
+        let lacks = self.changes.iter().filter_map(|change| {
+            let (tenant, lacks) = (change.tenant?, Pages(u64::try_from(change.delta).ok()?));
+            let accessed = pass.estimator.accessed_below(tenant, TierId::FASTEST);
+            let known = accessed.filter(|_| !change.critical);
+            Some(known.map_or(lacks, |pages| pages.max(missing_of_floor(tenant, pass)).min(lacks)))
+        });
+        takes.chain(lacks).sum()
     }
 
     /// Demotes the pages that the slice takes away. Returns their base pages.

@@ -142,6 +142,28 @@ fn floors_are_filled_without_accesses() {
     assert_eq!((held(None), held(Some(20)), held(Some(40))), (0, 20, 30));
 }
 
+/// Tenant 1 lacks 30 pages of its share, of which some were accessed. Tenant 0 holds more than its
+/// share.
+#[test]
+fn none_gives_what_stays_free() {
+    let held = |accessed: u32, fill: &str| {
+        let mut enforced = Enforced::new(2, fill);
+        enforced.machine.allocated_by(0, 0..50, 0).allocated_by(1, 100..150, 1);
+        enforced.machine.specs[0].class = Class::BestEffort;
+        enforced.nothing_is_free();
+        enforced.partition(&[20, 30]);
+        enforced.sample(100..100 + accessed, 2);
+        enforced.slice();
+        enforced.slice();
+        enforced.held()
+    };
+    let hot_only = "fill = \"latency-critical\"";
+    assert_eq!(held(0, hot_only), [50, 0]);
+    assert_eq!(held(5, hot_only), [45, 5]);
+    assert_eq!(held(40, hot_only), [20, 30]);
+    assert_eq!(held(5, ""), [20, 30], "filled with pages that were not accessed");
+}
+
 /// Tenant 0 has blocks of eight pages and a configured floor of twelve.
 #[test]
 fn blocks_round_floors_up() {

@@ -319,6 +319,15 @@ fn who_was_slower_gets_more() {
     assert!(second > 1.1 * first, "{first} and {second}");
 }
 
+/// A program that was as fast as it can be while it was alone.
+#[test]
+fn who_was_alone_owes_nothing() {
+    let alone = vec![missing(1_000, 0), holding(0)];
+    let both = vec![missing(500, 500), missing(500, 500)];
+    let [first, second] = shares_of_alike(&[vec![alone; 120], vec![both; 90]].concat());
+    assert!(first > 0.9 * second, "{first} and {second}");
+}
+
 #[test]
 fn service_without_cpu_time_gets_all() {
     let answering = TenantReading {

@@ -21,9 +21,10 @@
 //! the fifteenth power of the slowdown by which the tenant is judged. So a slow tenant comes before
 //! a fast one (alpha-fairness of speeds with alpha 15, near max-min fairness: Mo and Walrand,
 //! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the
-//! last two minutes, the present second being part of it: programs have phases, and who waits for
-//! memory in one gets it in another. Each second the memory goes where it raises the utility of
-//! mean speeds most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
+//! last two minutes, the present second being half of it: programs have phases, and who waits for
+//! memory in one gets it in another. When a tenant arrives all means begin anew: nobody is to wait
+//! for having been fast while there was memory for all. Each second the memory goes where it raises
+//! the utility of mean speeds most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
 //!
 //! Slowdown follows from the tenant's own counters: with `m` misses per instruction of which a
 //! share `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c` is the
@@ -70,14 +71,14 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// the guard is at most a second late.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The part of the difference that is learned per interval: half of it in three seconds. Chosen,
-/// not measured. A larger part follows the chance of one second's counters; a smaller one gives a
-/// scan memory for longer.
-const LEARNING: f64 = 0.2;
+/// The part of the difference that is learned per interval: half of it in a second. A larger part
+/// follows the chance of one second's counters; at 0.2 a program that arrives waits longer for
+/// memory, and one whose load phase is over gives memory back later (docs/tenants.md).
+const LEARNING: f64 = 0.5;
 
 /// The part of a lost trust in predictions that returns per interval: half of it in half a minute.
-/// Chosen, not measured: a tenth of [`LEARNING`]. A larger part gives a scan memory again and
-/// again; with a smaller one a tenant whose scan is over waits longer for memory.
+/// Chosen, not measured: a twenty-fifth of [`LEARNING`]. A larger part gives a scan memory again
+/// and again; with a smaller one a tenant whose scan is over waits longer for memory.
 const TRUST_RECOVERY: f64 = 0.02;
 
 /// The minimum predicted share of the accesses that is compared with the counters, as the
@@ -115,8 +116,8 @@ const PAST: f64 = 1.0 / 120.0;
 
 /// The part of the present second in the speed by which a tenant is judged. By the past alone each
 /// second's memory would go to one tenant after the other; by the present alone phases decide.
-/// Chosen of 0.1, 0.2, 0.3, 0.5 and 1 on two of MTAT's settings (docs/tenants.md).
-const PRESENT: f64 = 0.3;
+/// Chosen of 0.3, 0.4, 0.5, 0.7 and 1 on programs that arrive and on MTAT's (docs/tenants.md).
+const PRESENT: f64 = 0.5;
 
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
@@ -172,8 +173,13 @@ struct Tenant {
     /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
     /// the first comparison.
     trust: Option<f64>,
-    /// Its speed, averaged over decisions ([`PAST`]); `None` before the first misses.
+    /// Its speed, averaged over decisions since the last tenant arrived ([`PAST`]); `None` before
+    /// the first misses.
     mean_speed: Option<f64>,
+    /// The decisions of which the mean is.
+    judged: u32,
+    /// True after its first misses.
+    arrived: bool,
     share: Pages,
     /// Its share by steps 1 and 2.
     entitled: Pages,
@@ -259,6 +265,11 @@ impl Tenant {
         ns(served) / ns(1.0)
     }
 
+    /// Returns true at its first misses.
+    fn arrives(&mut self) -> bool {
+        self.misses > 0.0 && !std::mem::replace(&mut self.arrived, true)
+    }
+
     fn learn_speed(&mut self, latency: (f64, f64)) {
         if self.misses > 0.0 {
             let each = if self.instructions > 0.0 {
@@ -267,7 +278,10 @@ impl Tenant {
                 USUAL_MISSES
             };
             let speed = 1.0 / Self::slowdown(each, self.fast_misses / self.misses, latency);
-            self.mean_speed = Some(self.mean_speed.map_or(speed, |s| s + (speed - s) * PAST));
+            // The first second alone is no mean: at first each counts as much as the next.
+            self.judged = self.judged.saturating_add(1);
+            let part = PAST.max(1.0 / f64::from(self.judged));
+            self.mean_speed = Some(self.mean_speed.map_or(speed, |s| s + (speed - s) * part));
         }
     }
 
@@ -594,6 +608,10 @@ impl Partitioner for Tierwise {
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
         let latency = latencies(ctx.topology);
+        let arrivals = self.tenants.iter_mut().map(Tenant::arrives).filter(|&is_new| is_new);
+        if arrivals.count() > 0 {
+            self.tenants.iter_mut().for_each(|t| (t.mean_speed, t.judged) = (None, 0));
+        }
         for (i, t) in self.tenants.iter_mut().enumerate() {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);

@@ -198,7 +198,7 @@ impl Engine {
         self.move_cost = obs.move_cost;
         self.tenants.clone_from(&obs.tenants);
         for (i, reading) in self.tenants.iter().enumerate() {
-            self.metrics.usage(i, &reading.usage);
+            self.metrics.reading(i, reading);
         }
         self.due = true;
     }
@@ -459,6 +459,18 @@ mod tests {
         // The two floors no longer fit into the remaining memory, and both are cut by the same
         // factor.
         assert_eq!(floors(2, 40), [30, 30]);
+    }
+
+    #[test]
+    fn accesses_of_readings_add_up() {
+        let mut engine = engine("tierwise", vec![TenantSpec::new("a")]);
+        for second in [1, 2] {
+            let reading = TenantReading { misses: vec![5, 7], ..TenantReading::default() };
+            let obs = Observation { tenants: vec![reading], ..Observation::default() };
+            engine.handle_observation(Timestamp(second * 1_000_000_000), &obs);
+        }
+        let tiers = engine.metrics().tenants[0].tiers.iter();
+        assert_eq!(tiers.map(|tier| tier.accesses).collect::<Vec<_>>(), [10, 14]);
     }
 
     fn allocation(tier: u8) -> Observation {

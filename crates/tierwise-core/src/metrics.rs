@@ -1,6 +1,7 @@
 //! Counters of the engine's work, named after the kernel's `vmstat`.
 
 use crate::migrate::{FailReason, MoveOutcome};
+use crate::observe::TenantReading;
 use crate::page::{Flag, PageTable, ScanCost};
 use crate::units::{Pages, TierId};
 
@@ -34,6 +35,9 @@ pub struct TierActivity {
     pub demote: MoveCounters,
     /// Hint faults of pages in this tier.
     pub hint_faults: u64,
+    /// Accesses that this tier served, as far as the world observed them
+    /// ([`crate::observe::TenantReading::misses`]).
+    pub accesses: u64,
 }
 
 /// One tenant's counters.
@@ -97,11 +101,14 @@ impl Metrics {
         self.tenant_mut(tenant).tier_mut(tier).hint_faults += 1;
     }
 
-    /// Records a tenant's usage by tier.
-    pub(crate) fn usage(&mut self, tenant: usize, usage: &[Pages]) {
+    /// Records a tenant's usage by tier, and adds its accesses since the last reading.
+    pub(crate) fn reading(&mut self, tenant: usize, reading: &TenantReading) {
         let counters = self.tenant_mut(tenant);
-        for (tier, &pages) in usage.iter().enumerate() {
+        for (tier, &pages) in reading.usage.iter().enumerate() {
             counters.tier_mut(TierId(tier as u8)).usage = pages;
+        }
+        for (tier, &misses) in reading.misses.iter().enumerate() {
+            counters.tier_mut(TierId(tier as u8)).accesses += misses;
         }
     }
 

@@ -271,6 +271,9 @@ pub struct TenantTierView {
     pub demote_success: u64,
     /// Demotions out of this tier that failed.
     pub demote_fail: u64,
+    /// Its accesses in this tier that the monitoring source found, since the daemon started.
+    #[serde(default)]
+    pub accesses: u64,
 }
 
 /// Counters since the daemon started. Pages are blocks of the configured size.

@@ -12,6 +12,7 @@ type Row = (&'static str, &'static str, bool, &'static str);
 
 const TENANT: &str = "name = \"a\"\npids = [1]\n";
 const CRITICAL: &str = "name = \"a\"\npids = [1]\nclass = \"latency-critical\"\n";
+const SERVICE: &str = "name = \"a\"\npids = [1]\nclass = \"latency-critical\"\nslo_ms = 2\n";
 const TIER: &str = "name = \"a\"\nnodes = [0]\n";
 
 const ROWS: &[Row] = &[
@@ -32,6 +33,7 @@ const ROWS: &[Row] = &[
     ("tier", "bandwidth_gbps", true, TIER),
     ("tenant", "pids", true, "name = \"a\"\n"),
     ("tenant", "slo_ms", true, CRITICAL),
+    ("tenant", "full_load", true, SERVICE),
     ("tenant", "weight", true, TENANT),
     ("tenant", "floor", false, TENANT),
     ("tenant", "cap", false, TENANT),

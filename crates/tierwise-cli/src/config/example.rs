@@ -90,8 +90,11 @@ mod tests {
                 if table.name == "tenant" && !names_processes {
                     text.push_str("pids = [1]\n");
                 }
-                if key.name == "slo_ms" {
+                if ["slo_ms", "full_load"].contains(&key.name.as_str()) {
                     text.push_str("class = \"latency-critical\"\n");
+                }
+                if key.name == "full_load" {
+                    text.push_str("slo_ms = 2\n");
                 }
                 text.push_str(&format!("{} = {}\n", key.name, key.example));
                 Config::parse("example", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use tierwise_core::tenant::{DEFAULT_WEIGHT, MAX_WEIGHT};
-use tierwised::config::{ClassName, LimitText, TenantConfig};
+use tierwised::config::{ClassName, FULL_LOAD, LimitText, TenantConfig};
 use tierwised::control::{ControlCommand, TenantChange};
 
 use super::Plain;
 use super::report::milliseconds;
 use crate::failure::CommandResult;
-use crate::value::{PIDS, time, whole};
+use crate::value::{PIDS, number, time, whole};
 
 /// Add, change or remove a tenant.
 #[derive(Debug, Args)]
@@ -70,13 +70,13 @@ struct Add {
     plain: Plain,
 }
 
-/// Change a tenant's weight, floor, cap or SLO; values that are not given stay.
+/// Change a tenant's weight, floor, cap, SLO or full load; values that are not given stay.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("change")
         .required(true)
         .multiple(true)
-        .args(["weight", "floor", "cap", "slo"]),
+        .args(["weight", "floor", "cap", "slo", "full_load"]),
     after_help = "EXAMPLE\n  tierwise daemon tenant set shop --floor 60GB --weight 200"
 )]
 struct Set {
@@ -104,6 +104,10 @@ struct Entitled {
     /// The 99th percentile of latency that it must not exceed, such as 5ms.
     #[arg(long, value_name = "TIME", value_parser = time(SLO))]
     slo: Option<Duration>,
+    /// A service's accesses per second under its highest load: the rate of the metric
+    /// `tierwise_tenant_accesses_total` over its tiers.
+    #[arg(long, value_name = "NUMBER", value_parser = number(FULL_LOAD))]
+    full_load: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -147,6 +151,7 @@ impl Add {
                 Class::LatencyCritical => ClassName::LatencyCritical,
             },
             slo_ms: change.slo_ms,
+            full_load: change.full_load,
             weight: change.weight.unwrap_or(DEFAULT_WEIGHT),
             floor: change.floor,
             cap: change.cap,
@@ -162,6 +167,7 @@ impl Entitled {
             floor: self.floor.clone(),
             cap: self.cap.clone(),
             slo_ms: self.slo.map(milliseconds),
+            full_load: self.full_load,
         }
     }
 }

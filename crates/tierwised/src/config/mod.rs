@@ -42,7 +42,7 @@ pub use limit::{Amount, LimitText};
 #[cfg(feature = "server")]
 pub(crate) use loopback::loopback;
 pub use parse::DaemonConfigError;
-pub use tenant::{ClassName, Latency, PodTenant, TenantConfig};
+pub use tenant::{ClassName, FULL_LOAD, Latency, PodTenant, TenantConfig};
 
 /// The configuration file unless the command line names another.
 pub const DEFAULT_FILE: &str = "/etc/tierwise/tierwised.toml";

@@ -501,6 +501,9 @@ mod tests {
     fn keys_that_would_be_ignored_are_refused() {
         let printed = |text: &str| parse("t.toml", text).unwrap_err().to_string();
         let slo = printed("[[tenant]]\nname = \"db\"\npids = [1]\nslo_ms = 5\n");
+        let load = printed("[[tenant]]\nname = \"db\"\npids = [1]\nfull_load = 5\n");
+        let expected = "t.toml:4: tenant[0].full_load: only a latency-critical tenant's load";
+        assert!(load.starts_with(expected), "{load}");
         assert!(
             slo.starts_with("t.toml:4: tenant[0].slo_ms: a best-effort tenant is judged"),
             "{slo}"

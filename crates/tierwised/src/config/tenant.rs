@@ -13,6 +13,10 @@ use super::loopback::loopback;
 /// to an hour.
 pub(super) const SLO_MS: std::ops::RangeInclusive<f64> = 0.05..=3_600_000.0;
 
+/// Allowed accesses per second: a source that finds fewer than one knows nothing of the load, and
+/// none counts a billion.
+pub const FULL_LOAD: std::ops::RangeInclusive<f64> = 1.0..=1e9;
+
 /// A tenant: its processes, and the memory to which it is entitled. Exactly one of `cgroup`, `pids`
 /// and `qemu` names the processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +46,11 @@ pub struct TenantConfig {
     /// milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ms: Option<f64>,
+    /// Its accesses per second under its highest load, for a latency-critical tenant: the rate of
+    /// the metric `tierwise_tenant_accesses_total` over its tiers, with the same monitoring source.
+    /// `mtat` and `tierwise` then know how far its load can rise, from the first second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_load: Option<f64>,
     /// Its weight among the tenants, 1 to 10000.
     #[serde(default = "default_weight")]
     pub weight: u32,
@@ -131,6 +140,7 @@ impl TenantConfig {
             qemu: None,
             class: ClassName::default(),
             slo_ms: None,
+            full_load: None,
             weight: DEFAULT_WEIGHT,
             floor: None,
             cap: None,
@@ -169,6 +179,7 @@ impl TenantConfig {
         TenantSpec {
             class,
             slo: self.slo(),
+            full_load: self.full_load,
             weight: self.weight,
             floors: vec![self.floor.as_ref().map(LimitText::limit)],
             caps: vec![self.cap.as_ref().map(LimitText::limit)],
@@ -253,6 +264,16 @@ impl TenantConfig {
             let problem = "a latency-critical tenant needs slo_ms, the 99th percentile that it \
                            must not exceed";
             return Some(("class", problem.into()));
+        }
+        if let Some(load) = self.full_load.filter(|load| !FULL_LOAD.contains(load)) {
+            let (min, max) = (FULL_LOAD.start(), FULL_LOAD.end());
+            let problem = format!("found {load}; allowed: {min} to {max} accesses per second");
+            return Some(("full_load", problem));
+        }
+        if self.class == ClassName::BestEffort && self.full_load.is_some() {
+            let problem = "only a latency-critical tenant's load decides its memory; write class = \
+                           \"latency-critical\" and slo_ms beside it, or remove full_load";
+            return Some(("full_load", problem.into()));
         }
         if let Some(problem) = self.latency_problem() {
             return Some(("latency", problem));

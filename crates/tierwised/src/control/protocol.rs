@@ -34,7 +34,7 @@ pub enum ControlCommand {
         /// The tenant's name.
         name: String,
     },
-    /// Change a tenant's weight, floor, cap or SLO.
+    /// Change a tenant's weight, floor, cap, SLO or full load.
     TenantSet {
         /// The tenant's name.
         name: String,
@@ -62,7 +62,7 @@ pub enum ControlCommand {
     },
 }
 
-/// A change of a tenant's weight, floor, cap or SLO.
+/// A change of a tenant's weight, floor, cap, SLO or full load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantChange {
     /// Its weight.
@@ -77,6 +77,9 @@ pub struct TenantChange {
     /// The 99th percentile that its requests must not exceed, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo_ms: Option<f64>,
+    /// Its accesses per second under its highest load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_load: Option<f64>,
 }
 
 /// The claims that hold.

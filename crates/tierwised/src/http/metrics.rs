@@ -294,6 +294,14 @@ pub(super) const METRICS: &[Metric] = &[
         |s, out| in_tier(s, out, |tier| tier.share_bytes),
     ),
     counter(
+        "tenant_accesses",
+        "",
+        IN_TIER,
+        "Accesses of the tenant in the tier that the monitoring source found; their rate is the \
+         scale of `full_load`.",
+        |s, out| in_tier(s, out, |tier| Some(tier.accesses)),
+    ),
+    counter(
         "tenant_promote_success",
         "",
         IN_TIER,

@@ -153,6 +153,7 @@ impl Daemon {
         let tenant = &mut config.tenants[index];
         tenant.weight = change.weight.unwrap_or(tenant.weight);
         tenant.slo_ms = change.slo_ms.or(tenant.slo_ms);
+        tenant.full_load = change.full_load.or(tenant.full_load);
         if change.floor.is_some() {
             tenant.floor.clone_from(&change.floor);
         }

@@ -138,6 +138,7 @@ impl Daemon {
             promote_fail: activity.promote.failed(),
             demote_success: activity.demote.success,
             demote_fail: activity.demote.failed(),
+            accesses: activity.accesses,
         }
     }
 

@@ -158,7 +158,9 @@ impl FastMemoryClass {
             value.as_ref().zip(limit.as_ref()).is_some_and(|(v, l)| v.bytes() > l.bytes())
         };
         if above(&self.floor, &self.cap) {
-            return Some(("cap", "found a cap below the floor; allowed: the floor or more".into()));
+            let problem = "found a cap below the floor; allowed: the floor or more. A floor counts \
+                           up to the cap: write the cap's value for both";
+            return Some(("cap", problem.into()));
         }
         if above(&self.floor, &self.max_floor) {
             let problem = "found a floor above max_floor; allowed: at most max_floor";

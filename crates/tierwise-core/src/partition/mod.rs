@@ -12,6 +12,7 @@ mod mtat;
 mod need;
 mod none;
 mod profit;
+mod speed;
 mod thrash;
 mod tierwise;
 

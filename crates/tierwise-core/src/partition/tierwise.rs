@@ -26,11 +26,8 @@
 //! for having been fast while there was memory for all. Each second the memory goes where it raises
 //! the utility of mean speeds most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
 //!
-//! Slowdown follows from the tenant's own counters: with `m` misses per instruction of which a
-//! share `f` is fast, an instruction takes `c + m * (f * fast + (1 - f) * slow)`, where `c` is the
-//! time of an instruction that does not miss. For the past the counters say `f`. For a share the
-//! estimator's histogram predicts it, scaled by the part of such predictions that came true for
-//! that tenant.
+//! Slowdown follows from the tenant's own counters ([`super::speed`]). For a share the estimator's
+//! histogram predicts it.
 //!
 //! A share is an entitlement: no tenant's pages displace those to which another is entitled. It is
 //! at most the memory that was resident when it was computed, and a workload may have grown since.
@@ -55,6 +52,7 @@ use super::curve::HotnessCurve;
 use super::floors::{Default as DefaultFloor, Floors, cap};
 use super::need::{ServiceNeed, ServiceReading};
 use super::profit::Profit;
+use super::speed::TenantSpeed;
 use super::thrash::ThrashControl;
 use crate::config::{ConfigError, Section};
 use crate::migrate::{Cap, MoveOutcome};
@@ -70,26 +68,6 @@ use crate::units::{Pages, TenantId, TierId, Timestamp};
 /// The time between two decisions: a second's 99th percentile is that of thousands of requests, and
 /// the guard is at most a second late.
 const INTERVAL: Duration = Duration::from_secs(1);
-
-/// The part of the difference that is learned per interval: half of it in a second. A larger part
-/// follows the chance of one second's counters; at 0.2 a program that arrives waits longer for
-/// memory, and one whose load phase is over gives memory back later (docs/tenants.md).
-const LEARNING: f64 = 0.5;
-
-/// The part of a lost trust in predictions that returns per interval: half of it in half a minute.
-/// Chosen, not measured: a twenty-fifth of [`LEARNING`]. A larger part gives a scan memory again
-/// and again; with a smaller one a tenant whose scan is over waits longer for memory.
-const TRUST_RECOVERY: f64 = 0.02;
-
-/// The minimum predicted share of the accesses that is compared with the counters, as the
-/// comparison divides by it. Chosen, not measured. With a smaller one a few accesses decide about
-/// the trust; a larger one judges tenants with little memory late.
-const MIN_PREDICTED: f64 = 0.05;
-
-/// Misses per instruction of a tenant whose instructions the world does not count: the median of
-/// the thirty programs in traces/ (`tierwise trace stat`: 2.1 to 32.3 per thousand). Such tenants
-/// differ only in their histograms.
-const USUAL_MISSES: f64 = 0.00375;
 
 /// The value of a piece that a tenant has, relative to a piece that it would have to get. Without
 /// it, memory would move back and forth between tenants with equal needs, and memory that is being
@@ -109,24 +87,10 @@ const DRIFT: f64 = 0.02;
 /// that is off by a twentieth doubles a value.
 const ALPHA: i32 = 15;
 
-/// The part of the past in the mean speed that one interval replaces: two minutes are averaged.
-/// MTAT's programs have phases of some 25 s, and a shorter mean holds a phase for the program. In a
-/// longer one what a tenant lacked long ago counts. Chosen of 30, 60 and 120 s (docs/tenants.md).
-const PAST: f64 = 1.0 / 120.0;
-
-/// The part of the present second in the speed by which a tenant is judged. By the past alone each
-/// second's memory would go to one tenant after the other; by the present alone phases decide.
-/// Chosen of 0.3, 0.4, 0.5, 0.7 and 1 on programs that arrive and on MTAT's (docs/tenants.md).
-const PRESENT: f64 = 0.5;
-
 /// Pieces into which the fast tier is divided, unless a class of pages is smaller. Chosen, not
 /// measured: shares are exact to 0.4 % of the tier. More pieces take more time for each decision;
 /// fewer make coarser shares.
 const PIECES: u64 = 256;
-
-/// Nanoseconds of an instruction that does not miss: one per cycle at 2.3 GHz. It decides only the
-/// order of tenants and predicts no latency.
-const INSTRUCTION_NS: f64 = 1.0 / 2.3;
 
 /// The time in which a service is expected to report its first latency. Until then it keeps what it
 /// holds: its memory moves only when something is known of its need. Services report every second,
@@ -146,16 +110,11 @@ struct Tenant {
     /// What its pages have to expect; without classes before that is learned.
     expected: HotnessCurve,
     need: ServiceNeed,
-    /// The sum of the readings since the last decision, as the next four fields are.
-    instructions: f64,
-    fast_misses: f64,
-    misses: f64,
+    speed: TenantSpeed,
+    /// CPU time in seconds since the last decision, and requests answered.
     busy: f64,
     requests: f64,
     cpus: f64,
-    /// Misses per instruction, averaged over decisions; `None` while the world counts no
-    /// instructions. Those of one second depend on what the program did in it.
-    misses_each: Option<f64>,
     /// The worst 99th percentile since the last decision.
     p99: Option<Duration>,
     /// The first decision without a 99th percentile.
@@ -170,16 +129,6 @@ struct Tenant {
     sparse: bool,
     /// The time until which its histogram has too few samples, as it was sparsely sampled.
     sparse_until: Timestamp,
-    /// The part of the fast accesses predicted by its curve that came true, 0 to 1; `None` before
-    /// the first comparison.
-    trust: Option<f64>,
-    /// Its speed, averaged over decisions since the last tenant arrived ([`PAST`]); `None` before
-    /// the first misses.
-    mean_speed: Option<f64>,
-    /// The decisions of which the mean is.
-    judged: u32,
-    /// True after its first misses.
-    arrived: bool,
     share: Pages,
     /// Its share by steps 1 and 2.
     entitled: Pages,
@@ -194,19 +143,6 @@ struct Tenant {
 }
 
 impl Tenant {
-    /// Misses per instruction; [`USUAL_MISSES`] if the world does not count instructions.
-    fn misses_per_instruction(&self) -> f64 {
-        self.misses_each.unwrap_or(USUAL_MISSES)
-    }
-
-    fn learn_misses(&mut self) {
-        if self.instructions > 0.0 {
-            let now = self.misses / self.instructions;
-            let each = self.misses_each.map_or(now, |each| each + (now - each) * LEARNING);
-            self.misses_each = Some(each);
-        }
-    }
-
     /// What its pages have to expect, once that is learned, and their counts before. Counts name
     /// too few pages: those that have the most of them have them by chance, too. So a page counts
     /// by what became of pages like it.
@@ -241,54 +177,6 @@ impl Tenant {
             return Pages((share * resident.0 as f64).ceil() as u64).min(resident);
         }
         self.judged().pages_for(share, resident)
-    }
-
-    /// Compares the curve's prediction for the held memory with the tenant's counters. A scan's
-    /// pages are sampled as it passes and are not accessed again until it returns: formerly hot
-    /// pages will not be hot. A tenant that holds almost no memory cannot show the use of more: its
-    /// prediction regains trust in small steps.
-    fn check_prediction(&mut self, held: Pages) {
-        let predicted = self.curve.served(held);
-        let checked = if predicted < MIN_PREDICTED || self.misses <= 0.0 {
-            self.trust.map(|trust| trust + (1.0 - trust) * TRUST_RECOVERY)
-        } else {
-            let now = (self.fast_misses / self.misses / predicted).min(1.0);
-            Some(self.trust.map_or(now, |trust| trust + (now - trust) * LEARNING))
-        };
-        self.trust = checked.or(self.trust);
-    }
-
-    /// The time of an instruction, over that with all memory fast, if the fast tier serves the
-    /// share `served` of its misses.
-    fn slowdown(misses_each: f64, served: f64, (fast, slow): (f64, f64)) -> f64 {
-        let ns = |served| INSTRUCTION_NS + misses_each * (served * fast + (1.0 - served) * slow);
-        ns(served) / ns(1.0)
-    }
-
-    /// Returns true at its first misses.
-    fn arrives(&mut self) -> bool {
-        self.misses > 0.0 && !std::mem::replace(&mut self.arrived, true)
-    }
-
-    fn learn_speed(&mut self, latency: (f64, f64)) {
-        if self.misses > 0.0 {
-            let each = if self.instructions > 0.0 {
-                self.misses / self.instructions
-            } else {
-                USUAL_MISSES
-            };
-            let speed = 1.0 / Self::slowdown(each, self.fast_misses / self.misses, latency);
-            // The first second alone is no mean: at first each counts as much as the next.
-            self.judged = self.judged.saturating_add(1);
-            let part = PAST.max(1.0 / f64::from(self.judged));
-            self.mean_speed = Some(self.mean_speed.map_or(speed, |s| s + (speed - s) * part));
-        }
-    }
-
-    /// The slowdown by which the tenant is judged, with a present one.
-    fn judged_slowdown(&self, present: f64) -> f64 {
-        let past = |speed| 1.0 / ((1.0 - PRESENT) * speed + PRESENT / present);
-        self.mean_speed.map_or(present, past)
     }
 }
 
@@ -377,8 +265,8 @@ impl Tierwise {
         let service = ServiceReading {
             busy: t.busy / seconds,
             servers: t.cpus,
-            misses: t.misses / seconds,
-            access_ratio: if t.misses > 0.0 { t.fast_misses / t.misses } else { 1.0 },
+            misses: t.speed.misses() / seconds,
+            access_ratio: t.speed.access_ratio().unwrap_or(1.0),
             added_ns: slow - fast,
             requests: t.requests / seconds,
             full_load: spec.full_load.filter(|load| *load > 0.0).unwrap_or(f64::INFINITY),
@@ -456,13 +344,13 @@ impl Tierwise {
         }
         let weight = Self::spec(ctx, TenantId(tenant as u16)).map_or(DEFAULT_WEIGHT, |s| s.weight);
         let latency = latencies(ctx.topology);
-        let trust = t.trust.unwrap_or(1.0);
+        let trust = t.speed.trust();
         let served = trust * curve.served(t.share);
         let more = served + trust * pages.0 as f64 * each / curve.accesses();
-        let slowdown = |served| Tenant::slowdown(t.misses_per_instruction(), served, latency);
+        let slowdown = |served| t.speed.slowdown(served, latency);
         let (without, with) = (slowdown(served), slowdown(more));
         let gained = 1.0 / with - 1.0 / without;
-        let need = t.judged_slowdown(without).powi(ALPHA);
+        let need = t.speed.judged(without).powi(ALPHA);
         let worth = f64::from(weight) * gained * need / pages.0 as f64;
         let worth = if having { HAVING * worth } else { worth };
         (worth > 0.0).then_some(Offer { worth, tenant: tenant as u16, pages, next: each })
@@ -564,9 +452,7 @@ impl Partitioner for Tierwise {
             self.tenants.resize_with(obs.tenants.len(), Tenant::default);
         }
         for (t, reading) in self.tenants.iter_mut().zip(&obs.tenants) {
-            t.instructions += reading.instructions as f64;
-            t.fast_misses += reading.misses.first().map_or(0.0, |&m| m as f64);
-            t.misses += reading.misses.iter().sum::<u64>() as f64;
+            t.speed.add(reading);
             t.busy += reading.busy.as_secs_f64();
             t.requests += reading.operations as f64;
             t.cpus = reading.cpus;
@@ -608,17 +494,15 @@ impl Partitioner for Tierwise {
         let seconds = now.since(self.decided).as_secs_f64().max(1e-3);
         self.decided = now;
         let latency = latencies(ctx.topology);
-        let arrivals = self.tenants.iter_mut().map(Tenant::arrives).filter(|&is_new| is_new);
+        let arrivals = self.tenants.iter_mut().map(|t| t.speed.arrives()).filter(|&is_new| is_new);
         if arrivals.count() > 0 {
-            self.tenants.iter_mut().for_each(|t| (t.mean_speed, t.judged) = (None, 0));
+            self.tenants.iter_mut().for_each(|t| t.speed.forget_mean());
         }
         for (i, t) in self.tenants.iter_mut().enumerate() {
             let id = TenantId(i as u16);
             t.curve.read(id, estimator);
             t.expected.read_expected(id, estimator);
-            t.learn_misses();
-            t.learn_speed(latency);
-            t.check_prediction(ctx.usage(id, TierId::FASTEST));
+            t.speed.learn(t.curve.served(ctx.usage(id, TierId::FASTEST)), latency);
         }
         self.floors.resolve(TierId::FASTEST, ctx);
         let left = self.entitle(now, seconds, ctx);
@@ -642,7 +526,7 @@ impl Partitioner for Tierwise {
             let share = Share { cap, promotion, ..Share::partition(t.share) };
             shares.set(now, id, TierId::FASTEST, share, rule);
             t.last_share = Some(t.share);
-            (t.instructions, t.fast_misses, t.misses) = (0.0, 0.0, 0.0);
+            t.speed.restart();
             (t.busy, t.requests, t.p99) = (0.0, 0.0, None);
         }
     }

@@ -131,10 +131,12 @@ const ROWS: &[Row] = &[
     row(ADD, "--floor", &["a", "--pids", "1"], Allowed),
     row(ADD, "--cap", &["a", "--pids", "1"], Allowed),
     row(ADD, "--slo", &["a", "--pids", "1"], Refused),
+    row(ADD, "--full-load", &["a", "--pids", "1"], Refused),
     row(SET, "--weight", &["a"], Refused),
     row(SET, "--floor", &["a"], Allowed),
     row(SET, "--cap", &["a"], Allowed),
     row(SET, "--slo", &["a"], Refused),
+    row(SET, "--full-load", &["a"], Refused),
     row(REPORT, "--p99", &["--tenant", "a"], Refused),
     row(REPORT, "--operations", LATENCY, Allowed),
 ];

@@ -94,13 +94,13 @@ impl TenantSpeed {
         self.misses > 0.0 && !std::mem::replace(&mut self.arrived, true)
     }
 
-    /// Begins the mean anew.
+    /// Starts a new mean.
     pub(super) fn forget_mean(&mut self) {
         (self.mean, self.judged) = (None, 0);
     }
 
-    /// Learns from the counts. `predicted` is the share of the accesses that
-    /// its fast memory was to serve.
+    /// Learns from the counts. `predicted` is the share of the accesses that its fast memory was to
+    /// serve, 0 to 1; `latency` is in nanoseconds.
     pub(super) fn learn(&mut self, predicted: f64, latency: Latencies) {
         if self.instructions > 0.0 {
             let now = self.misses / self.instructions;

@@ -22,8 +22,8 @@
 //! a fast one (alpha-fairness of speeds with alpha 15, near max-min fairness: Mo and Walrand,
 //! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the
 //! last two minutes, the present second being half of it: programs have phases, and who waits for
-//! memory in one gets it in another. When a tenant arrives all means begin anew: nobody is to wait
-//! for having been fast while there was memory for all. Each second the memory goes where it raises
+//! memory in one gets it in another. When a tenant arrives all means start again: no tenant waits
+//! because it was fast while there was memory for all. Each second the memory goes where it raises
 //! the utility of mean speeds most (the gradient rule: Stolyar, Operations Research 53(1), 2005).
 //!
 //! Slowdown follows from the tenant's own counters ([`super::speed`]). For a share the estimator's

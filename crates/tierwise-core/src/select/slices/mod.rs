@@ -247,7 +247,7 @@ impl Slices {
     }
 
     /// Base pages that can be promoted: what others than services lack counts as far as pages were
-    /// accessed or a configured floor is missing. Nobody gives memory that would stay free.
+    /// accessed or a configured floor is missing. No tenant gives memory that would stay free.
     fn movable(&self, pass: &Pass<'_, '_>) -> Pages {
         let takes = self.competing.iter().map(|member| member.takes);
         let lacks = self.changes.iter().filter_map(|change| {

@@ -33,9 +33,10 @@
 //! ```
 //!
 //! or less when all is there. `d` may be as large as keeps this within half the SLO, and within
-//! what idle servers work off in [`DRAIN`] with all memory fast. A service that the coming load
-//! will use to the last cycle never works it off, and has to hold everything. If the service's
-//! highest load is known, no rise leads beyond it.
+//! what idle servers work off in a [`HORIZON`] with all memory fast, so that no queue is left when
+//! the load rises again. A service that the coming load will use to the last cycle never works it
+//! off, and has to hold everything. If the service's highest load is known, no rise leads beyond
+//! it.
 //!
 //! After a violation the guard keeps all memory of the service fast for ten seconds.
 //!
@@ -98,10 +99,6 @@ const MIN: f64 = 0.5;
 
 /// Seconds between a rise and the first copies for it: the partitioner decides once per second.
 const DELAY: f64 = 1.0;
-
-/// Seconds within which the queue of a rise has to be worked off, with all memory fast: the time of
-/// the guard. The queue alone makes no request late, as it is at most half of the SLO.
-const DRAIN: f64 = 10.0;
 
 /// Halvings of a share: exact to a thousandth.
 const BISECTIONS: u32 = 10;
@@ -187,7 +184,7 @@ impl ServiceNeed {
         let ahead = self.ahead(at, now) / now.servers.max(1e-9);
         let span = now.misses * now.added_ns * 1e-9;
         let all_fast = ahead * (now.busy - span * (1.0 - now.access_ratio));
-        let wait = (slo.as_secs_f64() / 2.0).min((1.0 - all_fast) * DRAIN);
+        let wait = (slo.as_secs_f64() / 2.0).min((1.0 - all_fast) * HORIZON.as_secs_f64());
         let queue = |missing: f64| ahead * span * missing * (DELAY + copying(missing) / 2.0);
         let (mut fits, mut exceeds) = (0.0, 1.0);
         if wait <= 0.0 || span <= 0.0 {

@@ -17,10 +17,10 @@
 //! hotness of pages.
 //!
 //! Parameters: `placement` ("random" or "hotness"), `hot` (20), `cold` (0) and `step_ratio` (0.02),
-//! which apply to "hotness" only. The defaults are chosen, not measured. `hot` is a hundredth of
-//! the checks that [`crate::estimate::RegionCounts`] makes by default, and `cold` none of them:
-//! nearer to each other, pages that differ by chance would be exchanged. A larger `step_ratio`
-//! follows a new hot set sooner and copies more at once.
+//! which apply to "hotness" only. The defaults are the paper's. `hot` is a hundredth of the checks
+//! that [`crate::estimate::RegionCounts`] makes by default, and `cold` none of them: nearer to each
+//! other, pages that differ by chance would be exchanged. A larger `step_ratio` follows a new hot
+//! set sooner and copies more at once.
 
 use std::ops::Range;
 

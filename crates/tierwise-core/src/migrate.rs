@@ -136,6 +136,10 @@ pub struct MigrationPlan {
     /// Base pages that are hotter than others in a faster tier and stay where they are, because the
     /// exchange would take more time than it saves.
     pub unpaid: Pages,
+    /// True if the moves exchange pages in place, as the system call `exchange_pages` of
+    /// Memstrata's kernel does (section 4.3): a promotion is followed by the demotion that gives
+    /// its frame back, so that the pair may use the pages that a tier keeps free.
+    pub in_place: bool,
 }
 
 impl MigrationPlan {
@@ -157,6 +161,7 @@ impl MigrationPlan {
         self.poison.clear();
         self.scan = ScanCost::default();
         self.unpaid = Pages(0);
+        self.in_place = false;
     }
 }
 

@@ -256,9 +256,10 @@ impl Memory {
     }
 
     /// Returns true if a page can be moved to a tier: the kernel allocates migration targets above
-    /// the min watermark.
-    pub fn can_receive(&self, tier: TierId, frames: u64) -> bool {
-        self.has_free(tier, frames, WatermarkLevel::Min)
+    /// the min watermark, and an exchange in place needs no target of its own.
+    pub fn can_receive(&self, tier: TierId, frames: u64, in_place: bool) -> bool {
+        let leave = if in_place { WatermarkLevel::None } else { WatermarkLevel::Min };
+        self.has_free(tier, frames, leave)
     }
 
     /// Moves a page whose target has free memory.

@@ -83,6 +83,9 @@ pub const FEATURES: [&str; INPUTS] = [
     "exposed_mpki",
 ];
 
+/// The places of the latencies in [`FEATURES`].
+const LATENCIES: std::ops::Range<usize> = 1..4;
+
 /// The place of the exposed MPKI in [`FEATURES`].
 const EXPOSED: usize = 7;
 
@@ -185,7 +188,7 @@ impl Slowdown {
     }
 
     /// Handles a tenant's counters of an interval in which it had `managed_pages` in the managed
-    /// tier. Returns `None` while it has executed no instructions.
+    /// tier. Returns `None` while no load of it has missed the L3 cache.
     pub fn update(
         &mut self,
         tenant: usize,
@@ -197,8 +200,15 @@ impl Slowdown {
         }
         if read.instructions > 0.0 && read.l3_miss_ns.is_finite() {
             let new = self.metrics(read);
-            let old = self.tenants[tenant].unwrap_or(new);
-            self.tenants[tenant] = Some(old.towards(&new, self.ewma));
+            let old = self.tenants[tenant];
+            // Without a load that missed, as while a tenant only writes its new memory, there is
+            // no latency to learn from. As a first reading it would hold the means down for
+            // minutes.
+            if read.l3_miss_ns > 0.0 {
+                self.tenants[tenant] = Some(old.unwrap_or(new).towards(&new, self.ewma));
+            } else if let Some(old) = old {
+                self.tenants[tenant] = Some(old.towards(&new.with_latencies(&old), self.ewma));
+            }
         }
         self.tenants[tenant].map(|metrics| self.judge(&metrics, managed_pages))
     }
@@ -249,6 +259,12 @@ impl Slowdown {
 }
 
 impl Metrics {
+    /// The metrics with the latencies of others.
+    fn with_latencies(mut self, others: &Self) -> Self {
+        self.features[LATENCIES].copy_from_slice(&others.features[LATENCIES]);
+        self
+    }
+
     fn towards(&self, new: &Self, weight: f64) -> Self {
         let step = |old: f64, new: f64| old + weight * (new - old);
         let mut features = self.features;
@@ -282,6 +298,20 @@ mod tests {
         assert!((second.misses_per_page - 10.0).abs() < 1e-12);
         slowdown.forget(3);
         assert_eq!(slowdown.update(3, &read(200.0, 1000.0), 10).unwrap().miss_ratio, 0.5);
+    }
+
+    /// A tenant writes its new memory first, and no load misses.
+    #[test]
+    fn readings_without_latency_teach_none() {
+        let mut slowdown = Slowdown::new(Box::new(RatioOnly::new(FIT)), 0.2);
+        assert_eq!(slowdown.update(0, &read(0.0, 1000.0), 10), None);
+        let first = slowdown.update(0, &read(200.0, 1000.0), 10).unwrap();
+        assert_eq!((first.miss_ratio, first.is_outlier), (0.5, true));
+        // Later it has its mean latency, and fewer misses.
+        let later = slowdown.update(0, &read(0.0, 0.0), 10).unwrap();
+        assert!((later.mpki - 0.4).abs() < 1e-12, "{later:?}");
+        let latency = slowdown.tenants[0].unwrap().features[1];
+        assert!((latency - 200.0).abs() < 1e-12);
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! dedicated pages of lenders are demoted into the frames that it frees.
 //!
 //! The promotions of a group precede its demotions: the fast tier keeps some pages free (its
-//! watermarks), which are the spare pages of the exchange. No tenant's size changes: a page changes
-//! its tier, never its tenant.
+//! watermarks), which are the spare pages of the exchange ([`MigrationPlan::in_place`]). No
+//! tenant's size changes: a page changes its tier, never its tenant.
 //!
 //! Groups and dedicated pages are chosen at random, as in the paper. With `placement = "hotness"` a
 //! tenant's hot managed pages are then exchanged for its cold dedicated ones, a small part of its
@@ -276,6 +276,7 @@ impl Selector for Pairs {
         if !tick.partitioned {
             return;
         }
+        plan.in_place = true;
         self.enlist(ctx, shares);
         self.survey(ctx);
         self.between(ctx, plan);

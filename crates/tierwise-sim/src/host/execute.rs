@@ -117,7 +117,7 @@ impl SimulatedHost {
         let mut in_batch = 0;
         for m in &plan.moves {
             let from = self.memory.frame(m.page).tier();
-            let result = self.movable(m);
+            let result = self.movable(m, plan.in_place);
             if let (Ok(()), Some(from)) = (result, from) {
                 let first = m.charge_to == ChargeTo::FaultingThread
                     || in_batch % self.costs.batch_pages == 0;
@@ -131,14 +131,14 @@ impl SimulatedHost {
         }
     }
 
-    fn movable(&mut self, m: &Move) -> Result<(), FailReason> {
+    fn movable(&mut self, m: &Move, in_place: bool) -> Result<(), FailReason> {
         let frame = self.memory.frame(m.page);
         let Some(from) = frame.tier() else { return Err(FailReason::NotPresent) };
         if from == m.to {
             return Err(FailReason::Already);
         }
         if m.to.index() >= self.topology.tiers.len()
-            || !self.memory.can_receive(m.to, frame.frames())
+            || !self.memory.can_receive(m.to, frame.frames(), in_place)
             || !self.has_frame(frame.workload, m.to)
         {
             return Err(FailReason::TargetFull);

@@ -249,8 +249,34 @@ impl MemstrataCommand {
         let mean = gains.iter().sum::<f64>() / gains.len().max(1) as f64;
         let slower = gains.iter().filter(|&&gain| gain < 0.0).count();
         let seen = format!("{mean:.2} points in the mean, {slower} programs slower");
-        Ok(Findings::sheet(sheet, vec![Here::Holds(mean.abs() <= 1.0 && slower > 0, seen)]))
+        let marginal = Here::Holds(mean.abs() <= 1.0 && slower > 0, seen);
+        Ok(Findings::sheet(sheet, vec![marginal, followed(m, &programs, &gains)?]))
     }
+}
+
+/// Figure 15: the pages that moved into dedicated memory because DAMON found them hot, as a share
+/// of the program's own, and what each program gained. A program alone on its machine neither lends
+/// nor borrows, so all of its promotions are such pages.
+fn followed(m: &Measurements, programs: &[Scenario], gains: &[f64]) -> Result<Here, Failure> {
+    let recipe = Recipe::named("flat-memstrata-hotness")?;
+    let share = |scenario: &Scenario| {
+        let mixed = LazyScenario::new(managed::flat(scenario, THIRD, Colouring::Isolated));
+        let tenant = &m.run(&mixed, &recipe, None)?.result.tenants[0];
+        let all: u64 = tenant.usage_bytes.values().sum();
+        let page = scenario.machine.page_size.0 << scenario.machine.granule_order;
+        let moved = (tenant.promotions * page) as f64;
+        Ok(100.0 * moved / all.max(1) as f64)
+    };
+    let shares: Vec<f64> = programs.par_iter().map(share).collect::<Result<_, Failure>>()?;
+    let moving: Vec<usize> = (0..shares.len()).filter(|&i| shares[i] >= 1.0).collect();
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    let gained = moving.iter().map(|&i| gains[i]).fold(0.0, f64::max);
+    let seen = format!(
+        "on {} of {}, up to {most:.0} % of the pages; gain at most {gained:.1} points",
+        moving.len(),
+        shares.len()
+    );
+    Ok(Here::Holds(!moving.is_empty() && gained <= 5.0, seen))
 }
 
 /// What the training of the classifier that ships found out about it.

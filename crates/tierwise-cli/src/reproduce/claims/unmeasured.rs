@@ -146,16 +146,6 @@ pub const UNMEASURED: &[Unmeasured] = &[
         "",
         "a recording has the misses behind one cache, which the simulator cannot share",
     ),
-    row(
-        "memstrata",
-        "figure 15",
-        "dedicated pages move to the regions that DAMON finds hot",
-        Order,
-        "",
-        "they hardly move here: of the misses of the hottest quarter of a program's regions 32 to \
-         34 % are dedicated at first, and 32 to 42 % at the end (`flat-memstrata-hotness` on four \
-         recordings), too little to judge by",
-    ),
     row("emt", "table 1", "which systems track what, and at which cost", Order, "", MOTIVATION),
     row(
         "emt",

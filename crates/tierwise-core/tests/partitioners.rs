@@ -285,7 +285,8 @@ fn programs_come_before_services_within_slo() {
     let slo = Some(Duration::from_millis(20));
     assert_eq!(shares(slo, 20_000)[0].floor, Pages(0), "its SLO needs no fast memory");
     assert_eq!(shares(slo, 6_000)[0].floor, Pages(2_125), "the program has all that it uses");
-    assert!(shares(None, 20_000)[0].floor > Pages(2_500), "without an SLO it is as any tenant");
+    let any = shares(None, 20_000)[0].floor;
+    assert!(any > Pages(2_000), "without an SLO it is as any tenant: {any:?}");
 }
 
 /// The shares of two programs that use 20,000 pages each, all alike, after such readings of both.

@@ -18,8 +18,8 @@
 //!
 //! A tenant's slowdown is its time over its time with all memory fast, and its speed the inverse.
 //! The value of a piece is the speed that it gives its tenant, times the tenant's weight, and times
-//! 25th power of the slowdown by which the tenant is judged. So a slow tenant comes before a fast
-//! one (alpha-fairness of speeds with alpha 25, near max-min fairness: Mo and Walrand,
+//! the 25th power of the slowdown by which the tenant is judged. So a slow tenant comes before a
+//! fast one (alpha-fairness of speeds with alpha 25, near max-min fairness: Mo and Walrand,
 //! IEEE/ACM Transactions on Networking 8(5), 2000). A tenant is judged by its mean speed of the
 //! last two minutes, the present second being half of it: programs have phases, and who waits for
 //! memory in one gets it in another. When a tenant arrives all means start again: no tenant waits

@@ -429,8 +429,7 @@ fn every_table_keeps_within_the_width() {
     let scenarios = project().join("scenarios");
     let tenant = format!("{long}-0");
     let machine = directory.name("");
-    let commands: [&[&str]; 11] = [
-        &["conform", "static"],
+    let commands: [&[&str]; 10] = [
         &["profile", &scenario],
         &["trace", "info", trace],
         &["policies"],
@@ -443,9 +442,7 @@ fn every_table_keeps_within_the_width() {
         &["trace", "stat", trace, "--top", "3"],
     ];
     for arguments in commands {
-        // Its runs take a minute, and its table has the fewest columns.
-        let widths: &[usize] = if arguments[0] == "conform" { &[80] } else { &[80, 100, 120] };
-        for &width in widths {
+        for width in [80, 100, 120] {
             let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("tierwise"));
             let output =
                 command.env("COLUMNS", width.to_string()).env("NO_COLOR", "1").args(arguments);

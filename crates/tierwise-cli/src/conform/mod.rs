@@ -86,7 +86,7 @@ impl Conform {
         match (self.json, self.markdown) {
             (true, _) => output::json(&report)?,
             (_, true) => print::markdown(&report, self.all)?,
-            _ => print::tables(&report)?,
+            _ => print::tables(&report, &mut anstream::stdout().lock())?,
         }
         let (floors, held) =
             report.policies.iter().fold((0, 0), |sum, p| (sum.0 + p.floors, sum.1 + p.held));

@@ -35,8 +35,7 @@ fn cells(verdict: &Verdict) -> [String; 7] {
 }
 
 /// Prints one table per policy.
-pub fn tables(report: &ConformReport) -> CommandResult {
-    let mut out = anstream::stdout().lock();
+pub fn tables(report: &ConformReport, out: &mut impl Write) -> CommandResult {
     for policy in &report.policies {
         writeln!(out, "{}", summary(policy))?;
         writeln!(out)?;
@@ -47,7 +46,7 @@ pub fn tables(report: &ConformReport) -> CommandResult {
         if let Some(column) = table.column_mut(1) {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         }
-        write_table(&mut out, &table, None)?;
+        write_table(out, &table, None)?;
         writeln!(out)?;
     }
     for left_out in &report.left_out {
@@ -60,7 +59,7 @@ pub fn tables(report: &ConformReport) -> CommandResult {
          machine under the same policy.",
         report.grace_seconds, report.monitoring_seconds
     )?;
-    Ok(out.flush()?)
+    Ok(())
 }
 
 fn summary(policy: &Conformed) -> String {
@@ -164,7 +163,7 @@ mod tests {
 
     use tierwise_sim::conform::{CHECK_INTERVAL, GRACE};
 
-    use super::super::shipped;
+    use super::super::{conformed, shipped};
     use super::*;
 
     /// The text of `docs/conform.md`.
@@ -181,15 +180,46 @@ mod tests {
         table.skip(1).map(|line| line.split(" | ").collect()).collect()
     }
 
-    #[test]
-    fn page_text_is_up_to_date() {
-        let report = ConformReport {
+    fn report(policies: Vec<Conformed>) -> ConformReport {
+        ConformReport {
             seed: 1,
             grace_seconds: GRACE.as_secs_f64(),
             monitoring_seconds: CHECK_INTERVAL.as_secs_f64(),
-            policies: Vec::new(),
+            policies,
             left_out: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn tables_keep_within_the_width() {
+        let verdict = |adversary: &str, held: bool| Verdict {
+            adversary: adversary.to_owned(),
+            victim: "a-victim".to_owned(),
+            floor_bytes: 96 << 20,
+            held,
+            longest_breach_seconds: if held { 0.0 } else { 120.0 },
+            breached_seconds: if held { 0.0 } else { 240.0 },
+            deepest_breach_bytes: if held { 0 } else { 96 << 20 },
+            slowdown: 10.0,
+            failure: None,
         };
+        let verdicts = ADVERSARIES
+            .iter()
+            .flat_map(|adversary| [false, true].map(|held| verdict(adversary.name, held)));
+        let shipped = shipped();
+        let policies = shipped.iter().map(|recipe| conformed(recipe, verdicts.clone().collect()));
+        let mut printed = Vec::new();
+        tables(&report(policies.collect()), &mut printed).unwrap();
+        let text = String::from_utf8(anstream::adapter::strip_bytes(&printed).into_vec()).unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.contains("  ")).collect();
+        let width = usize::from(crate::output::width());
+        assert_eq!(rows.iter().find(|row| row.chars().count() > width), None);
+        assert!(text.contains("96 MiB (100.0 %)"), "{text}");
+    }
+
+    #[test]
+    fn page_text_is_up_to_date() {
+        let report = report(Vec::new());
         let mut text = Vec::new();
         page(&report, true, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

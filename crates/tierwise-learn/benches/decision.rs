@@ -25,7 +25,8 @@ use tierwise_core::tenant::{Class, TenantSpec};
 use tierwise_core::topology::{Tier, Topology, Watermarks};
 use tierwise_core::units::{Bandwidth, Bytes, PageId, Pages, TenantId, TierId, Timestamp};
 
-const TENANTS: u16 = 1000;
+/// A build without optimisation only shows that the benchmark runs.
+const TENANTS: u16 = if cfg!(debug_assertions) { 50 } else { 1000 };
 const PAGES: u32 = 256;
 
 fn topology() -> Topology {

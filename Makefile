@@ -13,12 +13,12 @@ FLEET := $(PYTHON) -m unittest discover --top-level-directory .
 SCENARIOS := scenarios/recorded/*.toml
 
 .PHONY: help run install test test-install lint deny pure build recorder docs docs-check fuzz \
-	bench record test-python test-emt test-dashboard test-fleet fleet-test fleet-bench fleet-node \
-	lab lab-smoke lab-test lab-bench lab-shell tested packages package-wheel package-wheel-emt \
-	package-deb package-tarball package-image package-image-dra package-crates release \
-	check-release \
-	test-packages test-packages-dev needs-packages needs-cargo needs-pure needs-run needs-text \
-	needs-test needs-python needs-emt needs-browser needs-fleet needs-go needs-lab clean
+	bench record test-doc test-python test-emt test-dashboard test-fleet fleet-test fleet-bench \
+	fleet-node lab lab-smoke lab-test lab-bench lab-shell tested packages package-wheel \
+	package-wheel-emt package-deb package-tarball package-image package-image-dra package-crates \
+	release check-release test-packages test-packages-dev needs-packages needs-cargo needs-pure \
+	needs-run needs-text needs-test needs-python needs-emt needs-browser needs-fleet needs-go \
+	needs-lab clean
 
 help:
 	@echo "make run             compare every policy on the recorded programs;"
@@ -78,18 +78,20 @@ install: needs-cargo recorder
 	$(CARGO) build --profile $(RUST_PROFILE) -p tierwise-cli -p tierwised
 	scripts/install.sh "$(DESTDIR)" "$(PREFIX)" "$${CARGO_TARGET_DIR:-target}/$(RUST_PROFILE)"
 
-# Some steps use one CPU for minutes, so two of them run at once. Their tools are installed before:
-# two installations at a time would meet each other's lock.
+# Some steps use one CPU for minutes, so two of them run at once, the longest first. Their tools are
+# installed before: two installations at a time would meet each other's lock.
 TWO := $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 
 test: needs-test lint pure deny recorder docs-check needs-packages needs-python needs-emt \
 		needs-browser needs-fleet
 	$(CARGO) test --workspace --all-targets
-	$(CARGO) test --workspace --doc
-	$(MAKE) --no-print-directory test-install
-	$(TWO) test-packages-dev test-emt
-	$(TWO) test-python test-dashboard test-fleet
+	$(TWO) test-emt test-packages-dev
+	$(TWO) test-python test-dashboard test-doc test-fleet test-install
 	$(MAKE) --no-print-directory lab-smoke
+
+# The examples of the crates' documentation.
+test-doc: needs-test
+	$(CARGO) test --workspace --doc
 
 test-install: needs-install recorder
 	scripts/test-install.sh

@@ -10,7 +10,7 @@ currency = "EUR"
 step = "1MiB"
 policies = ["static", "tierwise"]
 [limits]
-slowdown = 1.28
+slowdown = 1.26
 [[module]]
 name = "d1"
 kind = "dram"
@@ -98,7 +98,7 @@ fn recommendation_keeps_limits_at_least_cost() {
         assert_eq!(machine["meets"] == true, machine["why"].is_null(), "{machine}");
     }
     let best = &machines[chosen]["best"];
-    for (program, limit) in list(best, "programs").iter().zip([1.28, 1.5]) {
+    for (program, limit) in list(best, "programs").iter().zip([1.26, 1.5]) {
         assert!(program["slowdown"]["high"].as_f64().unwrap() <= limit, "{program}");
     }
     // Nothing depends on the threads or on an earlier run.
@@ -183,7 +183,7 @@ fn single_program_costs_no_other() {
 #[test]
 fn impossible_limits_buy_no_machine() {
     let planned = Planned::new();
-    let strict = PLAN.replace("slowdown = 1.28", "slowdown = 1").replace("slowdown = 1.5", "");
+    let strict = PLAN.replace("slowdown = 1.26", "slowdown = 1").replace("slowdown = 1.5", "");
     let strict = strict.replace("dram_counts = [1, 2, 3, 4]", "dram_counts = [1]");
     planned.directory.write("plan.toml", &strict);
     let out = planned.run(&[]);

@@ -14,7 +14,8 @@
 //!    were not monitored yet keeps the memory that it holds, as far as floors and services leave
 //!    it: nothing says that another would use it more.
 //! 3. The remaining memory goes, piece by piece, to the tenants that it helps most. Services that
-//!    step 2 provided for get what helps no other tenant: they are as fast as they have to be.
+//!    step 2 provided for are as fast as they have to be. They get what helps no other tenant, and
+//!    what none of the others had lately.
 //!
 //! A tenant's slowdown is its time over its time with all memory fast, and its speed the inverse.
 //! The value of a piece is the speed that it gives its tenant, times the tenant's weight, and times
@@ -34,10 +35,12 @@
 //! So any tenant may allocate free memory, and returns it when another lacks its entitlement.
 //! Memory that helps no tenant is divided by weight. Only the configured cap is a limit.
 //!
-//! A tenant that thrashes within its share changes its pages more slowly ([`super::thrash`]), and
-//! so does one whose promotions do not pay ([`super::profit`]). Memory that a tenant has is worth
-//! more to it than memory that it would have to get, so that chance moves nothing. What it keeps in
-//! this way comes slowly to what it would get without.
+//! Where samples do not tell what a move saves (checks of DAMON), a tenant that thrashes within its
+//! share changes its pages more slowly ([`super::thrash`]), and so does one whose promotions do not
+//! pay ([`super::profit`]). Where they do, a move pays for its copies or follows a share, and
+//! neither rule slows it. Memory that a tenant has is worth more to it than memory that it would
+//! have to get, so that chance moves nothing. What it keeps in this way comes to what it would get
+//! without, within some seconds.
 //!
 //! A sample interrupts a request. At the knee a few hundred nanoseconds in each thousand requests
 //! are a queue that grows without end. So a service that needs all of its memory, and has held it
@@ -77,9 +80,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const HAVING: f64 = 8.0;
 
 /// The part by which memory that a tenant has comes to what it would get if it had nothing, per
-/// interval: half of it in 34 s. Without it the first to get memory stays the faster one
-/// (docs/tenants.md). Chosen of 0.02, 0.05 and 0.2, of which the last copies a sixth more.
-const DRIFT: f64 = 0.02;
+/// interval: half of it in 7 s. Without it the first to get memory stays the faster one. Chosen of
+/// 0.02, 0.05 and 0.1: with the first the slower of two programs is 0.4 % slower (docs/tenants.md).
+const DRIFT: f64 = 0.1;
 
 /// Alpha of alpha-fairness: 0 for the greatest sum of speeds, infinite for max-min fairness. At 15
 /// the slowest of MTAT's programs is slower than under MTAT: XSBench gains 17 times as much from a
@@ -385,7 +388,19 @@ impl Tierwise {
     /// Step 3 for all tenants. Returns the memory that helps none.
     fn distribute_all(&mut self, left: Pages, ctx: &PlanContext<'_>) -> Pages {
         let left = self.distribute(false, left, ctx);
+        let left = self.retain(left);
         self.distribute(true, left, ctx)
+    }
+
+    /// Where services could take what helps no other tenant, the others first keep what is their
+    /// own: a program between two phases uses it again. Returns the remaining memory.
+    fn retain(&mut self, mut left: Pages) -> Pages {
+        if self.tenants.iter().any(|t| t.is_provided) {
+            for t in self.tenants.iter_mut().filter(|t| !t.is_provided) {
+                left -= t.extend(t.kept, left);
+            }
+        }
+        left
     }
 
     /// Computes what counts as each tenant's own: its last share, and a little of what it would get
@@ -514,10 +529,11 @@ impl Partitioner for Tierwise {
         let foresees = ctx.move_cost.is_some() && estimator.foresees();
         for i in 0..ctx.tenants.len() {
             let id = TenantId(i as u16);
-            let unlimited = (1.0, None);
-            let is_thrash = !estimator.in_bursts(id);
-            let (promotion, thrashing) =
-                if is_thrash { self.thrash.promotion(id) } else { unlimited };
+            let (promotion, thrashing) = if foresees || estimator.in_bursts(id) {
+                (1.0, None)
+            } else {
+                self.thrash.promotion(id)
+            };
             let paying = if foresees { 1.0 } else { self.profit.promotion(id) };
             let fruitless = (paying < promotion).then_some(Rule::Fruitless { promotion: paying });
             let promotion = promotion.min(paying);

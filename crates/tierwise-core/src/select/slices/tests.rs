@@ -429,15 +429,15 @@ fn learned(half: u32, parameters: &str, move_cost: Option<Duration>) -> Enforced
 }
 
 /// Three samples of 200 misses more per second for fifteen seconds, each miss a tenth of a
-/// microsecond longer: an exchange saves 0.9 ms, and has to save twice the two copies.
+/// microsecond longer: an exchange saves 0.9 ms, and has to save four times the two copies.
 #[test]
 fn exchange_has_to_pay_its_copies() {
     let exchanged = |micros: u64| {
         let mut enforced = learned(10, "", Some(Duration::from_micros(micros)));
         enforced.slice().len()
     };
-    assert_eq!(exchanged(200), 20);
-    assert_eq!(exchanged(250), 0);
+    assert_eq!(exchanged(100), 20);
+    assert_eq!(exchanged(125), 0);
 }
 
 #[test]

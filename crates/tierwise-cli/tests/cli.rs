@@ -430,7 +430,7 @@ fn every_table_keeps_within_the_width() {
     let tenant = format!("{long}-0");
     let machine = directory.name("");
     let commands: [&[&str]; 10] = [
-        &["profile", &scenario],
+        &["profile", &scenario, "--workload", &tenant, "--points", "5"],
         &["trace", "info", trace],
         &["policies"],
         &["doctor", "--root", &machine],

@@ -89,9 +89,9 @@ test: needs-test lint pure deny recorder docs-check needs-packages needs-python 
 	$(TWO) test-python test-dashboard test-doc test-fleet test-install
 	$(MAKE) --no-print-directory lab-smoke
 
-# The examples of the crates' documentation.
+# The examples of the crates' documentation. rustdoc warns of a jobserver that it cannot reach.
 test-doc: needs-test
-	$(CARGO) test --workspace --doc
+	MAKEFLAGS= $(CARGO) test --workspace --doc
 
 test-install: needs-install recorder
 	scripts/test-install.sh

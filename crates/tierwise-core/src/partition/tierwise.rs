@@ -81,7 +81,8 @@ const HAVING: f64 = 8.0;
 
 /// The part by which memory that a tenant has comes to what it would get if it had nothing, per
 /// interval: half of it in 7 s. Without it the first to get memory stays the faster one. Chosen of
-/// 0.02, 0.05 and 0.1: with the first the slower of two programs is 0.4 % slower (docs/tenants.md).
+/// 0.02, 0.05 and 0.1: of two programs the slower is 1 % faster with the second than with the
+/// first, and 0.4 % faster again with the third (docs/tenants.md).
 const DRIFT: f64 = 0.1;
 
 /// Alpha of alpha-fairness: 0 for the greatest sum of speeds, infinite for max-min fairness. At 15

@@ -14,8 +14,8 @@ use crate::units::{PageId, TierId};
 
 /// The gain that a move must promise, over its cost. A promise is of a minute, and pages rarely
 /// stay as long: others that promise more take their place, or their tenant's share shrinks. At 2
-/// MTAT's programs copy a fifth more, and two of them are 0.9 % slower; at 5 they gain as much, and
-/// under a ramp of the service beside them lose 0.4 % (docs/tenants.md).
+/// two of MTAT's programs copy a quarter more than at 3, and have 0.5 % less throughput; at 5 those
+/// beside a service under a ramp have 0.5 % less (docs/tenants.md).
 const MARGIN: f64 = 4.0;
 
 /// Returns true if it saves more time than it costs to exchange `page` for its `victims` in

@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -175,6 +176,42 @@ fn unmeasured_service_keeps_what_it_holds() {
     assert_eq!(share_of_service(&vec![held; 11]), Pages(3_000), "it does not report");
 }
 
+/// An estimator to which the second tenant uses its pages for some decisions, and then none.
+struct Paused(AtomicUsize);
+
+impl Estimator for Paused {
+    fn signals(&self) -> Signals {
+        Signals::default()
+    }
+
+    fn interval(&self) -> Option<Duration> {
+        None
+    }
+
+    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &mut PageTable) {}
+
+    fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
+
+    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
+
+    fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn demotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
+
+    fn hotness(&self, _: PageId, _: &PageTable) -> Hotness {
+        Hotness(0)
+    }
+
+    fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
+        if tenant == TenantId(0) {
+            out.push((Pages(3_000), 1.0));
+        } else if self.0.load(Ordering::Relaxed) > 0 {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+            out.push((Pages(8_000), 1.0));
+        }
+    }
+}
+
 /// Of 10,000 fast pages the high watermark takes 1,875. The first tenant of three has a floor of
 /// 1,000 pages, all of them in slow memory.
 fn shares_beside_floor(unmonitored: bool) -> Vec<u64> {
@@ -287,6 +324,25 @@ fn programs_come_before_services_within_slo() {
     assert_eq!(shares(slo, 6_000)[0].floor, Pages(2_125), "the program has all that it uses");
     let any = shares(None, 20_000)[0].floor;
     assert!(any > Pages(2_000), "without an SLO it is as any tenant: {any:?}");
+}
+
+/// The program uses 8,000 pages for three seconds and then none, as between two phases.
+#[test]
+fn services_take_no_memory_between_phases() {
+    let slo = Some(Duration::from_millis(20));
+    let service = TenantSpec { class: Class::LatencyCritical, slo, ..TenantSpec::new("service") };
+    let specs = [service, TenantSpec::new("program")];
+    let of_service = |pause: usize| {
+        let busy = TenantReading { misses: vec![0, 1_000], ..holding(8_000) };
+        let calm = TenantReading { misses: vec![0, 0], ..holding(8_000) };
+        let mut seconds = vec![vec![nearly_idle(), busy]; 3];
+        seconds.extend(vec![vec![nearly_idle(), calm]; pause]);
+        let estimator = Paused(AtomicUsize::new(3));
+        after_estimates("tierwise", &estimator, &specs, &seconds).1[0].floor
+    };
+    let (soon, later) = (of_service(1), of_service(30));
+    assert!(soon < Pages(1_000), "{soon:?}: a tenth of the program's, and what was left");
+    assert!(later > Pages(2_500), "{later:?}: a program that ended is no use to hold");
 }
 
 /// The shares of two programs that use 20,000 pages each, all alike, after such readings of both.

@@ -7,15 +7,25 @@ mod common;
 use std::time::Duration;
 
 use common::{PAGE, machine, scenario, workload};
-use tierwise_core::observe::DamonAttrs;
+use tierwise_core::migrate::MigrationPlan;
+use tierwise_core::observe::{DamonAttrs, Observation};
+use tierwise_core::page::ScanCost;
 use tierwise_core::recipe::Recipe;
 use tierwise_core::topology::Watermarks;
-use tierwise_core::units::{Bytes, Pages};
+use tierwise_core::units::{Bytes, Pages, Timestamp};
+use tierwise_core::world::World;
 use tierwise_sim::costs::Costs;
+use tierwise_sim::host::{Schedule, SimulatedHost};
 use tierwise_sim::machine::Machine;
+use tierwise_sim::requests::arrival::Arrivals;
+use tierwise_sim::requests::mix::{Mix, Popularity, RequestKind, UnitGroup};
+use tierwise_sim::requests::tenant::RequestService;
 use tierwise_sim::result::{PolicyResult, RunOutput};
 use tierwise_sim::run::{Prepared, RunOptions, run};
 use tierwise_sim::scenario::{Scenario, WorkloadSpec};
+use tierwise_sim::service::RunningService;
+use tierwise_sim::windows::Windows;
+use tierwise_sim::workload::{Workload, WorkloadKind};
 use tierwise_trace::generate::GeneratorSpec;
 
 const FAST: u64 = 600;
@@ -86,6 +96,63 @@ fn threads_that_take_turns_lose_nothing() {
     let recipe = Recipe::named("static").unwrap();
     let result = run(&prepared, &recipe, &RunOptions::default(), &mut |_| ()).unwrap().result;
     assert!(result.slowdown < 1.1, "{result:?}");
+}
+
+/// CPU nanoseconds that a service reports per request, and its slowest 99th percentile, beside
+/// scans of its page.
+fn served_beside_scans(cpus: Option<u32>) -> (f64, Duration) {
+    let group = UnitGroup {
+        name: "items",
+        touches: 1.0,
+        loads: 10.0,
+        stores: 0.0,
+        prefetched: 0.0,
+        units: Popularity::Even { first: 0, count: 1 },
+    };
+    let kind = RequestKind { name: "get", share: 1.0, cpu_ns: 1000.0, groups: vec![group] };
+    let service = RequestService {
+        arrivals: Arrivals::Poisson { per_second: 10_000.0 },
+        mix: Mix { units: 1, kinds: vec![kind], cached: Vec::new() },
+        servers: 1,
+        slo: Duration::from_millis(1),
+        seed: 3,
+    };
+    let machine = Machine { cpus, ..machine(FAST, RESIDENT) };
+    let tiers = machine.tiers.len();
+    let mut workload = Workload::new(Windows::service(1, 0), tiers, 9);
+    let running = RunningService::new(&service, 0, tiers, 1.0).unwrap();
+    workload.kind = WorkloadKind::Service(Box::new(running));
+    let schedule = Schedule {
+        start: 0,
+        after: None,
+        stop: None,
+        memory_level_parallelism: 1.0,
+        own_cpus: false,
+    };
+    // A scan takes as long as some sixty requests.
+    let costs = Costs { scan_pte_ns: 1e5, ..Costs::FREE };
+    let mut host = SimulatedHost::new(machine, costs, vec![(workload, schedule)], None, 9);
+    let scan = ScanCost { scanned: 1, ..ScanCost::default() };
+    let plan = MigrationPlan { scan, ..MigrationPlan::default() };
+    let (mut busy, mut requests, mut slowest) = (Duration::ZERO, 0, Duration::ZERO);
+    let mut obs = Observation::default();
+    for milliseconds in (10..=3000).step_by(10) {
+        host.migrate(&plan, &mut Vec::new()).unwrap();
+        host.wait_until(Some(Timestamp(milliseconds * 1_000_000))).unwrap();
+        host.observe(&mut obs).unwrap();
+        busy += obs.tenants[0].busy;
+        requests += obs.tenants[0].operations;
+        slowest = slowest.max(obs.tenants[0].p99.unwrap_or_default());
+    }
+    (busy.as_nanos() as f64 / requests as f64, slowest)
+}
+
+/// As `cpu.stat` of a control group: requests wait for a CPU that a scan has, and use none then.
+#[test]
+fn waiting_for_scans_is_no_cpu_time() {
+    let (shared, idle) = (served_beside_scans(Some(1)), served_beside_scans(Some(2)));
+    assert!((shared.0 - idle.0).abs() < 1.0, "{shared:?} {idle:?}");
+    assert!(shared.1 > idle.1, "{shared:?} {idle:?}");
 }
 
 #[test]

@@ -37,6 +37,10 @@ impl SimulatedHost {
         }
         let instructions = served.cpu_ns / self.machine.instruction_ns;
         self.fresh[i].add_service(served, instructions, idle);
+        // What other threads took is not its own CPU time, though its requests wait for it.
+        let waited = self.stolen_ns[i].min(served.stalled_ns);
+        self.stolen_ns[i] -= waited;
+        self.fresh[i].busy_ns -= waited;
         self.stats.service(i, served, instructions, idle);
         let watched_ns = served.watched_ns;
         service.end_interval(self.now);

@@ -165,8 +165,12 @@ class Guest:
         qemu = self.paths.qemu
         libraries = qemu / "usr/lib/x86_64-linux-gnu"
         kernel = self.paths.kernels / self.kernel
+        # An emulated timer stops while the host runs others. Without no_timer_check the kernel
+        # takes such a pause during its boot for a broken timer, and panics (check_timer in
+        # arch/x86/kernel/apic/io_apic.c).
         append = (
-            "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1"
+            "console=ttyS0 quiet root=/dev/nvme0n1 rootfstype=ext4 rw init=/first-init panic=-1 "
+            "no_timer_check"
         )
         return [
             # QEMU runs with the C library for which it was built, not with this machine's.
@@ -275,9 +279,17 @@ def watch(
     if outcome.exit_code is None and not outcome.reason:
         printed = (directory / "qemu").read_text(errors="replace").strip()
         outcome.reason = (
-            f"the guest ended (status {process.returncode}) before its job did. {printed}".strip()
+            f"the guest ended (status {process.returncode}) before its job did. "
+            f"{panic(outcome.console)}{printed}".strip()
         )
     return outcome
+
+
+def panic(console: str) -> str:
+    """Returns the line with which the kernel of a console panicked, as a sentence; empty if it did
+    not."""
+    lines = (line for line in console.splitlines() if "Kernel panic" in line)
+    return next((f"Its kernel says: {line.strip()} " for line in lines), "")
 
 
 def remove_stale_runs(paths: Paths) -> None:

@@ -125,7 +125,15 @@ def _run_group(
         else:
             results[reported["test"]] = Result(group.kernel, **reported)
 
-    outcome = guest.run(Job(command, files={"tests": TESTS}), group.timeout_s, on_event, stop=stop)
+    job = Job(command, files={"tests": TESTS})
+    outcome = guest.run(job, group.timeout_s, on_event, stop=stop)
+    if not running and outcome.exit_code is None and not stop.is_set():
+        # Nothing of Tierwise has run: what failed is the boot, which a busy host can disturb.
+        report.print_line(
+            f"{group.name}: before its first test: {outcome.reason}; it boots once more. "
+            f"The end of its console:\n{outcome.console_tail()}"
+        )
+        outcome = guest.run(job, group.timeout_s, on_event, stop=stop)
     if outcome.boot_s is not None:
         report.print_line(
             f"{group.name}: {outcome.release}, boot {outcome.boot_s:.1f} s, "

@@ -58,6 +58,10 @@ class Watching(unittest.TestCase):
         self.assertIsNone(outcome.exit_code)
         self.assertRegex(outcome.reason, r"status 1.*no such machine")
 
+    def test_a_panic_is_named(self) -> None:
+        outcome = self._watch("echo '[1.0] Kernel panic - not syncing: no timer' >console")
+        self.assertRegex(outcome.reason, r"status 0.*says: \[1\.0\] Kernel panic.*no timer$")
+
 
 class Files(unittest.TestCase):
     def setUp(self) -> None:

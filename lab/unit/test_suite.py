@@ -3,8 +3,11 @@ report."""
 
 import contextlib
 import io
+import json
 import sys
 import unittest
+from collections.abc import Callable
+from typing import Any
 from unittest import mock
 
 from tierlab import suite
@@ -107,6 +110,52 @@ class Reporting(unittest.TestCase):
             report.add(Result("7", "a::one", True, 1.0, again=True))
         self.assertEqual([(r.kernel, r.ok) for r in report.results], [("6.12", False), ("7", True)])
         self.assertRegex(printed.getvalue(), r"PASS +1\.0 s  a::one  \(alone in a second guest\)")
+
+
+class Booting(unittest.TestCase):
+    """Guests that end before their first test, with replacements for guests."""
+
+    def _ran(self, outcomes: list[tuple[Outcome, list[str]]]) -> tuple[list[Result], str]:
+        """Returns the results of a group whose guests end so, each after these events, and what was
+        printed."""
+        left = iter(outcomes)
+
+        def stand_in(
+            guest: object, job: object, timeout_s: float, on_event: Callable[[str], None], **_: Any
+        ) -> Outcome:
+            outcome, events = next(left)
+            for event in events:
+                on_event(event)
+            return outcome
+
+        group = Group("7", "hmat", "", (Test("a::one", _nothing, "hmat", "", 10, ()),))
+        printed, report = io.StringIO(), Report(as_json=False)
+        with (
+            mock.patch.object(suite.Guest, "run", stand_in),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(printed),
+        ):
+            suite.run(Paths.default(), [group], report)
+        return report.results, printed.getvalue()
+
+    PANIC = Outcome(None, "the guest ended", "Kernel panic", None, 2.0, "")
+    DONE = Outcome(0, "", "", 1.0, 2.0, "r")
+    STARTED = json.dumps({"start": "a::one"})
+    PASSED = json.dumps({"test": "a::one", "ok": True, "seconds": 1.0})
+
+    def test_a_failed_boot_is_repeated_once(self) -> None:
+        results, printed = self._ran([(self.PANIC, []), (self.DONE, [self.STARTED, self.PASSED])])
+        self.assertEqual([(r.ok, r.again) for r in results], [(True, False)])
+        self.assertRegex(printed, r"(?s)it boots once more.*Kernel panic")
+        # The last two are of the repetition of a failed test.
+        results, _ = self._ran([(self.PANIC, [])] * 4)
+        self.assertEqual([r.ok for r in results], [False])
+
+    def test_a_death_in_a_test_counts(self) -> None:
+        died = (self.PANIC, [self.STARTED])
+        results, printed = self._ran([died, died])
+        self.assertEqual([r.reason for r in results], ["while it ran: the guest ended"])
+        self.assertNotIn("boots once more", printed)
 
 
 class Repeating(unittest.TestCase):

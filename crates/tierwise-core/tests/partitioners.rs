@@ -176,42 +176,6 @@ fn unmeasured_service_keeps_what_it_holds() {
     assert_eq!(share_of_service(&vec![held; 11]), Pages(3_000), "it does not report");
 }
 
-/// An estimator to which the second tenant uses its pages for some decisions, and then none.
-struct Paused(AtomicUsize);
-
-impl Estimator for Paused {
-    fn signals(&self) -> Signals {
-        Signals::default()
-    }
-
-    fn interval(&self) -> Option<Duration> {
-        None
-    }
-
-    fn on_observation(&mut self, _: Timestamp, _: &Observation, _: &mut PageTable) {}
-
-    fn on_outcomes(&mut self, _: Timestamp, _: &[MoveOutcome], _: &mut PageTable) {}
-
-    fn update(&mut self, _: Timestamp, _: &mut PlanContext<'_>) {}
-
-    fn promotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
-
-    fn demotable(&mut self, _: Scope, _: Pages, _: &mut PageTable, _: &mut Vec<PageId>) {}
-
-    fn hotness(&self, _: PageId, _: &PageTable) -> Hotness {
-        Hotness(0)
-    }
-
-    fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
-        if tenant == TenantId(0) {
-            out.push((Pages(3_000), 1.0));
-        } else if self.0.load(Ordering::Relaxed) > 0 {
-            self.0.fetch_sub(1, Ordering::Relaxed);
-            out.push((Pages(8_000), 1.0));
-        }
-    }
-}
-
 /// Of 10,000 fast pages the high watermark takes 1,875. The first tenant of three has a floor of
 /// 1,000 pages, all of them in slow memory.
 fn shares_beside_floor(unmonitored: bool) -> Vec<u64> {
@@ -275,10 +239,10 @@ fn silence_after_a_violation_ends_the_guard() {
     assert!(after(12) < Pages(100), "{:?}", after(12));
 }
 
-/// An estimator that knows how many pages each tenant uses, all of them alike.
-struct Alike(Vec<Pages>);
+/// An estimator that knows how many pages each tenant uses at each decision, all of them alike.
+struct Alike<F>(F);
 
-impl Estimator for Alike {
+impl<F: Fn(TenantId) -> Pages + Send> Estimator for Alike<F> {
     fn signals(&self) -> Signals {
         Signals::default()
     }
@@ -302,7 +266,8 @@ impl Estimator for Alike {
     }
 
     fn curve(&self, tenant: TenantId, out: &mut Vec<(Pages, f64)>) {
-        out.push((self.0[tenant.index()], 1.0));
+        let used = (self.0)(tenant);
+        out.extend((used > Pages(0)).then_some((used, 1.0)));
     }
 }
 
@@ -316,7 +281,7 @@ fn programs_come_before_services_within_slo() {
         let specs = [service(slo), TenantSpec::new("program")];
         let beside = TenantReading { misses: vec![0, 1_000], ..holding(used) };
         let seconds = vec![vec![nearly_idle(), beside]; 3];
-        let estimator = Alike(vec![Pages(3_000), Pages(used)]);
+        let estimator = Alike(|tenant: TenantId| Pages([3_000, used][tenant.index()]));
         after_estimates("tierwise", &estimator, &specs, &seconds).1
     };
     let slo = Some(Duration::from_millis(20));
@@ -337,7 +302,15 @@ fn services_take_no_memory_between_phases() {
         let calm = TenantReading { misses: vec![0, 0], ..holding(8_000) };
         let mut seconds = vec![vec![nearly_idle(), busy]; 3];
         seconds.extend(vec![vec![nearly_idle(), calm]; pause]);
-        let estimator = Paused(AtomicUsize::new(3));
+        let busy_seconds = AtomicUsize::new(3);
+        let estimator = Alike(|tenant| match tenant {
+            TenantId(0) => Pages(3_000),
+            _ if busy_seconds.load(Ordering::Relaxed) == 0 => Pages(0),
+            _ => {
+                busy_seconds.fetch_sub(1, Ordering::Relaxed);
+                Pages(8_000)
+            }
+        });
         after_estimates("tierwise", &estimator, &specs, &seconds).1[0].floor
     };
     let (soon, later) = (of_service(1), of_service(30));
@@ -348,7 +321,7 @@ fn services_take_no_memory_between_phases() {
 /// The shares of two programs that use 20,000 pages each, all alike, after such readings of both.
 fn shares_of_alike(seconds: &[Vec<TenantReading>]) -> [f64; 2] {
     let specs = ["first", "second"].map(TenantSpec::new);
-    let estimator = Alike(vec![Pages(20_000); 2]);
+    let estimator = Alike(|_| Pages(20_000));
     let shares = after_estimates("tierwise", &estimator, &specs, seconds).1;
     [shares[0].floor.0 as f64, shares[1].floor.0 as f64]
 }

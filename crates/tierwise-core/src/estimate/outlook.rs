@@ -34,10 +34,11 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 /// Classes of pages: each bin, falling and rising.
 const CLASSES: usize = 2 * BINS;
 
-/// Maximum intervals ahead: a minute of the ageing interval of `tierwise`, four seconds. Chosen,
-/// not measured. Longer horizons let moves pay that few programs' phases repay; with shorter ones
-/// slow machines move nothing.
-const HORIZON: usize = 15;
+/// Maximum intervals ahead: half a minute of the ageing interval of `tierwise`, four seconds. MTAT's
+/// programs exchange 10 GB in 25 to 45 s, so that few promoted pages stay for a minute. With 15, a
+/// minute, two of these programs copy a sixth more, and the slower one is 0.3 to 0.5 % slower; 6 and
+/// 7 are like 8 (docs/tenants.md).
+const HORIZON: usize = 8;
 
 /// The part of the observed pages that stays at each interval: five intervals are averaged. What
 /// became of pages in one phase does not hold for a minute. At 0.5, two intervals, SSSP of MTAT
@@ -461,9 +462,10 @@ mod tests {
         let mut aged = Aged::new(MISSES);
         (0..40).for_each(|_| aged.second(0, |page| if page < 10 { 8 } else { 0 }));
         aged.outlook.observe(Timestamp(41 * SECOND), 0);
-        // Eight samples of 200 misses in each of the fifteen seconds of the horizon.
+        // Eight samples of 200 misses in each second of the horizon.
         aged.sample(|page| if page < 10 { 8 } else { 0 });
-        assert!((aged.of(0) - 15.0 * 1600.0).abs() < 1.0, "{}", aged.of(0));
+        let horizon = HORIZON as f64;
+        assert!((aged.of(0) - horizon * 1600.0).abs() < 1.0, "{}", aged.of(0));
         assert_eq!(aged.of(50), 0.0);
     }
 

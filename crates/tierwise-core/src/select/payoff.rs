@@ -12,10 +12,10 @@
 use super::pass::Pass;
 use crate::units::{PageId, TierId};
 
-/// The gain that a move must promise, over its cost. A promise is of a minute, and pages rarely
-/// stay as long: others that promise more take their place, or their tenant's share shrinks. At 2
-/// two of MTAT's programs copy a quarter more than at 3, and have 0.5 % less throughput; at 5 those
-/// beside a service under a ramp have 0.5 % less (docs/tenants.md).
+/// The gain that a move must promise, over its cost. A promise is of half a minute, and many pages
+/// do not stay as long: others that promise more take their place, or their tenant's share shrinks.
+/// At 2 and 3 two of MTAT's programs copy a quarter and a tenth more than at 4, and the slower one
+/// is 0.2 % slower; 5 gains nothing (docs/tenants.md).
 const MARGIN: f64 = 4.0;
 
 /// Returns true if it saves more time than it costs to exchange `page` for its `victims` in

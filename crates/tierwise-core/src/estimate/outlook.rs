@@ -34,10 +34,10 @@ use crate::units::{PageId, Pages, TenantId, TierId, Timestamp};
 /// Classes of pages: each bin, falling and rising.
 const CLASSES: usize = 2 * BINS;
 
-/// Maximum intervals ahead: half a minute of the ageing interval of `tierwise`, four seconds. MTAT's
-/// programs exchange 10 GB in 25 to 45 s, so that few promoted pages stay for a minute. With 15, a
-/// minute, two of these programs copy a sixth more, and the slower one is 0.3 to 0.5 % slower; 6 and
-/// 7 are like 8 (docs/tenants.md).
+/// Maximum intervals ahead: half a minute of the ageing interval of `tierwise`, four seconds.
+/// MTAT's programs exchange 10 GB in 25 to 45 s, so that few promoted pages stay for a minute. With
+/// 15, a minute, two of these programs copy a sixth more, and the slower one is 0.3 to 0.5 %
+/// slower; 6 and 7 are like 8 (docs/tenants.md).
 const HORIZON: usize = 8;
 
 /// The part of the observed pages that stays at each interval: five intervals are averaged. What
